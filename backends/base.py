@@ -1,0 +1,121 @@
+"""What a backend is: a framework on a device, opened once in a worker, and the variants in which it can do each workload.
+
+One folder a framework: ``backend.toml`` says what the parent must know without importing anything, ``device.py`` has
+``open_device(kind)``, and each ``<workload>.py`` has ``VARIANTS`` and ``DEFAULT``. The grid of files is the support matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
+
+import msgspec
+
+from metalbench.workloads.base import Array, Arrays, Case
+
+DeviceArray = Any  #: a framework's own array; only its backend looks inside
+Outputs = Mapping[str, DeviceArray]
+Diagnosis = Literal["unsupported", "oom", "failed"]
+
+PRECISION_POLICY = "ieee-float32"  #: float32 means IEEE float32: no TF32, no reduced-precision accumulation, on any backend
+
+
+class DeviceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One device a framework can drive. ``accelerator`` is what the machine must have: ``""`` for the CPU, ``metal`` or ``cuda``.
+
+    ``variables`` are set before the framework is imported, over the framework's own.
+    """
+
+    accelerator: Literal["", "metal", "cuda"] = ""
+    variables: dict[str, str] = {}
+
+
+class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A framework's ``backend.toml``. A backend's id is ``<prefix>-<device>``.
+
+    ``package`` is the module that must be importable, ``distributions`` those whose versions are recorded. In a variable's value
+    ``{cache}`` stands for a folder of ours where compiled code may be kept.
+    """
+
+    name: str
+    prefix: str
+    title: str
+    package: str
+    distributions: list[str]
+    install: str  #: what to install to have it, as pip takes it
+    variables: dict[str, str] = {}
+    devices: dict[str, DeviceKind]
+
+
+class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes on the device as the framework counts them: alive now, the peak since ``reset_peak``, and held by its allocator.
+
+    None where it has no such counter; ``source`` names the counters, or says why there are none.
+    """
+
+    live: int | None = None
+    peak: int | None = None
+    held: int | None = None
+    source: str
+
+
+class Device(Protocol):
+    """A live framework on a device. Worker only. Everything about synchronization and precision is decided here, once."""
+
+    def put(self, array: Array, dtype: str | None = None) -> DeviceArray:
+        """Copy to the device, converted to ``dtype`` ("float32", "bfloat16", …; None keeps NumPy's); complete on return."""
+
+    def get(self, array: DeviceArray) -> Array:
+        """Copy to the host; bfloat16 and float16 come back as float32."""
+
+    def wait(self, outputs: Outputs) -> None:
+        """Return when every output is computed and in memory."""
+
+    def product(self, a: DeviceArray, b: DeviceArray) -> DeviceArray:
+        """The matrix product, as the framework does it by itself: the unit of work of the self-check and of the sentinel."""
+
+    def memory(self) -> DeviceMemory: ...
+
+    def reset_peak(self) -> None:
+        """Start a new peak; nothing where there is no counter."""
+
+    def release(self) -> None:
+        """Give cached memory back, so that one cell does not burden the next."""
+
+    def facts(self) -> dict[str, str]:
+        """Versions, device name, threads, precision switches as they are in force."""
+
+    def diagnose(self, error: Exception) -> Diagnosis:
+        """What an exception of this framework means for a cell's status."""
+
+
+class Step(Protocol):
+    """One call of the work, inputs already on the device: ``step()`` returns its outputs, computed or merely promised."""
+
+    def __call__(self) -> Outputs: ...
+
+
+@runtime_checkable
+class StatefulStep(Protocol):
+    """A step that changes its own state, such as a training step. ``reset`` brings the initial state back, copied afresh."""
+
+    def __call__(self) -> Outputs: ...
+
+    def reset(self) -> None: ...
+
+
+#: (device, case, inputs as NumPy arrays) → step. Puts the inputs on the device and repacks them as the framework wants.
+Factory = Callable[[Any, Any, Arrays], Step]
+
+
+class Unsupported(Exception):  # noqa: N818 - it is a finding, not an error
+    """This framework, device or release can't do this; the message is the framework's own reason, or names the missing operator."""
+
+
+def unsupported(reason: str) -> Factory:
+    """A factory for a variant that the framework doesn't have at all, so that the table shows why instead of a gap."""
+
+    def factory(device: Device, case: Case, inputs: Arrays) -> NoReturn:  # noqa: ARG001 - the contract's arguments
+        raise Unsupported(reason)
+
+    return factory

@@ -1,0 +1,103 @@
+"""What is stored: the cell, and what one launch measured of it. Raw; every derived figure is computed when it is read."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+Scalar = str | int | float | bool
+Status = Literal["ok", "wrong", "fallback", "unsupported", "unavailable", "failed", "crashed", "timeout", "oom"]
+#: The statuses that say something went wrong with the measuring, not that the framework was found wanting.
+BROKEN: frozenset[str] = frozenset({"failed", "crashed", "timeout", "oom"})
+#: The statuses that carry a time.
+TIMED: frozenset[str] = frozenset({"ok", "wrong", "fallback"})
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of the table. With the machine these fields are the series key; versions are annotations, not part of it."""
+
+    workload: str
+    version: int
+    case: dict[str, Scalar]
+    backend: str
+    environment: str
+    variant: str
+    protocol: str  #: "latency" or "throughput", with "-cold" where caches were defeated
+    policy: str
+
+    def key(self) -> str:
+        """A stable name for the cell, the same in every run and store: a hash of all its fields."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:20]
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """Peaks in bytes from a pass of their own, outside the timing. Each says where it comes from, or why it is None."""
+
+    device_peak: int | None = None
+    device_source: str = ""
+    allocator_held: int | None = None
+    process_peak: int | None = None
+    process_source: str = ""
+    process_shared: bool = False  #: True where the process had measured other cells before (suite ``quick``)
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker found out about a cell in one launch. Times in nanoseconds by the monotonic host clock."""
+
+    status: Status
+    reason: str = ""
+    default_variant: bool = False  #: the backend's own choice for this workload
+    spans_ns: list[int] = []  #: raw samples, each over ``calls_per_sample`` calls
+    calls_per_sample: int = 1
+    rejected: int = 0  #: samples thrown away because the clock did not advance
+    first_call_ns: int | None = None
+    compile_cache: str = ""  #: "filled" by the first call, "used" as it was, or "none"
+    empty_call_ns: float | None = None
+    warmup_calls: int = 0
+    warmup_settled: bool = False
+    stop: str = ""  #: "precision", "noise" or "budget"
+    max_error: float | None = None
+    tolerance: float | None = None
+    figures: dict[str, float] = {}
+    flops: int | None = None
+    bytes: int | None = None
+    sentinel_before_ns: int | None = None
+    sentinel_after_ns: int | None = None
+    memory: Memory | None = None
+    facts: dict[str, str] = {}
+    log: str = ""
+
+    def samples_ns(self) -> list[float]:
+        """Time per call, one entry a sample."""
+        return [span / self.calls_per_sample for span in self.spans_ns]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One launch of one cell in a run. ``started`` is seconds since 1970, UTC."""
+
+    cell: Cell
+    launch: int
+    started: float
+    measurement: Measurement
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine, as far as comparisons depend on it. ``key`` names it in series: chip, cores, memory, system build."""
+
+    key: str
+    facts: dict[str, str]
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """Cells measured together on one host, with everything needed to repeat them. ``plan`` is the expanded plan as JSON."""
+
+    id: str
+    started: float
+    label: str
+    host: Host
+    plan: msgspec.Raw
+    state: Literal["running", "finished", "interrupted"] = "running"
