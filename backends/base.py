@@ -7,7 +7,7 @@ One folder a framework: ``backend.toml`` says what the parent must know without 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, runtime_checkable
 
 import msgspec
 
@@ -106,6 +106,13 @@ class StatefulStep(Protocol):
 
 #: (device, case, inputs as NumPy arrays) → step. Puts the inputs on the device and repacks them as the framework wants.
 Factory = Callable[[Any, Any, Arrays], Step]
+
+
+class Implementation(NamedTuple):
+    """How a framework does a workload: every variant by name, and the one that is its own choice."""
+
+    variants: Mapping[str, Factory]
+    default: str
 
 
 class Unsupported(Exception):  # noqa: N818 - it is a finding, not an error

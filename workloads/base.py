@@ -122,9 +122,9 @@ class Workload(ABC, Generic[C]):
 
 
 def normwise_error(out: Array, reference: Arrays, name: str) -> float:
-    """‖out − ref‖ / ‖ref‖ in float64 over all elements, or over the sampled ones; infinite where the shape differs or a value is not finite.
+    """‖out − ref‖ / ‖ref‖ in float64 over all elements, or over the sampled ones.
 
-    ``out`` is read at ``reference[name + ".at"]`` where that exists, else whole.
+    Infinite where the shape differs or a value is not finite. ``out`` is read at ``reference[name + ".at"]`` where that exists, else whole.
     """
     expected = reference[name]
     at = reference.get(f"{name}.at")

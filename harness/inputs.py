@@ -1,0 +1,66 @@
+"""Inputs and references, made once a case on the parent's side and memory-mapped by every worker: all backends get the same bytes.
+
+A folder holds one ``.npy`` file an array. Its name is a hash of what the arrays depend on: workload, version, case, seed, and the
+source of the workload's file, so that an edit makes new ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from metalbench.workloads.base import Array, Arrays, Case, Workload
+
+
+def prepare(workload: Workload[Any], case: Case, seed: int, source: Path, root: Path) -> Path:
+    """The folder with the case's inputs and reference below ``root``, made if it isn't there. A half-made one never shows."""
+    identity = [workload.name, workload.version, case.parameters(), seed, hashlib.sha256(source.read_bytes()).hexdigest()]
+    key = hashlib.sha256(msgspec.json.encode(identity, order="deterministic")).hexdigest()
+    folder = root / key[:32]
+    if folder.exists():
+        folder.touch()  # the most recently used are kept longest
+        return folder
+    root.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".making-", dir=root))
+    try:
+        inputs = workload.inputs(case, np.random.default_rng([seed, int(key[:8], 16)]))
+        _write(scratch / "inputs", inputs)
+        _write(scratch / "reference", workload.reference(case, inputs))
+        scratch.rename(folder)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        if folder.exists():  # another process was faster, and made the same
+            return folder
+        raise
+    return folder
+
+
+def load(folder: Path) -> tuple[dict[str, Array], dict[str, Array]]:
+    """(inputs, reference), read-only memory maps."""
+    return _read(folder / "inputs"), _read(folder / "reference")
+
+
+def trim(root: Path, limit: int) -> None:
+    """Remove the least recently used folders until the rest takes at most ``limit`` bytes."""
+    folders = sorted((folder for folder in root.glob("*") if folder.is_dir()), key=lambda folder: folder.stat().st_mtime, reverse=True)
+    total = 0
+    for folder in folders:
+        total += sum(file.stat().st_size for file in folder.rglob("*.npy"))
+        if total > limit:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(folder: Path, arrays: Arrays) -> None:
+    folder.mkdir()
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+
+
+def _read(folder: Path) -> dict[str, Array]:
+    return {file.name.removesuffix(".npy"): np.load(file, mmap_mode="r") for file in sorted(folder.glob("*.npy"))}

@@ -1,0 +1,136 @@
+"""Warm-up, calibration, sampling: turns a function that does n calls of the work into raw samples.
+
+The clock is injected, so that what is claimed here can be tested without one. All times are nanoseconds of a monotonic clock.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from metalbench.harness.stopping import Rule
+
+Clock = Callable[[], int]
+Work = Callable[[int], object]  #: does n calls, and returns when the last is truly finished
+
+LEAST_SPAN = 200_000  #: ns; a shorter sample would be made of timer and loop overhead
+RESOLUTIONS = 1000  #: a sample spans at least this many steps of the clock
+WARMUP_HALF = 10  #: samples in each of the two halves that must agree
+WARMUP_AGREEMENT = 0.03
+
+
+@dataclass
+class Timing:
+    """``spans`` are raw nanoseconds over ``calls`` calls each; ``rejected`` counts those in which the clock did not advance."""
+
+    calls: int = 1
+    spans: list[int] = field(default_factory=list)
+    rejected: int = 0
+    warmup_calls: int = 0
+    warmup_settled: bool = False
+    stop: str = ""
+
+
+def clock_resolution(clock: Clock = time.perf_counter_ns, looks: int = 200) -> int:
+    """The smallest step by which the clock was seen to advance, in ns."""
+    smallest = None
+    for _ in range(looks):
+        start = now = clock()
+        while now == start:
+            now = clock()
+        smallest = now - start if smallest is None else min(smallest, now - start)
+    return smallest or 1
+
+
+def measure(
+    work: Work,
+    rules: Sequence[Rule],
+    warmup: float,
+    *,
+    calls: tuple[int, int] = (1, sys.maxsize),
+    least_span: int = LEAST_SPAN,
+    before: Callable[[], object] | None = None,
+    clock: Clock = time.perf_counter_ns,
+) -> Timing:
+    """Warm ``work`` up for at most ``warmup`` seconds, choose the calls a sample, and sample until the first rule says stop.
+
+    A sample has as many calls as make ``least_span`` nanoseconds, within the bounds ``calls``. ``before`` runs before each sample,
+    outside the clock. The garbage collector rests meanwhile: its pauses are the host's, not the framework's.
+    """
+    timing = Timing(calls=calls[0])
+    sample = _sampler(work, before, clock)
+    with _collector_off():
+        per_call = _warm_up(sample, timing, warmup * 1e9, clock)
+        least = max(least_span, RESOLUTIONS * clock_resolution(clock))
+        timing.calls = min(max(math.ceil(least / per_call), calls[0]), calls[1])
+        _sample(sample, timing, rules, clock)
+    return timing
+
+
+def _sampler(work: Work, before: Callable[[], object] | None, clock: Clock) -> Callable[[int], int]:
+    """A function that does so many calls and gives the nanoseconds they took."""
+
+    def sample(calls: int) -> int:
+        if before is not None:
+            before()
+        start = clock()
+        work(calls)
+        return clock() - start
+
+    return sample
+
+
+def _warm_up(sample: Callable[[int], int], timing: Timing, bound: float, clock: Clock) -> float:
+    """Run until the medians of two consecutive halves agree, or ``bound`` nanoseconds passed; the last estimate of ns per call."""
+    calls = timing.calls
+    spans: list[float] = []
+    start = clock()
+    while True:
+        span = sample(calls)
+        timing.warmup_calls += calls
+        spans.append(max(span, 1) / calls)
+        if len(spans) >= 2 * WARMUP_HALF and len(spans) % WARMUP_HALF == 0:
+            before, after = statistics.median(spans[-2 * WARMUP_HALF : -WARMUP_HALF]), statistics.median(spans[-WARMUP_HALF:])
+            if abs(after - before) <= WARMUP_AGREEMENT * before:
+                timing.warmup_settled = True
+                break
+        if clock() - start >= bound:
+            break
+    return statistics.median(spans[-WARMUP_HALF:])
+
+
+def _sample(sample: Callable[[int], int], timing: Timing, rules: Sequence[Rule], clock: Clock) -> None:
+    """Take samples until a rule is met; looks get rarer as samples get more, so that asking costs little."""
+    samples: list[float] = []
+    next_look = 1
+    start = clock()
+    while not timing.stop:
+        span = sample(timing.calls)
+        if span <= 0:
+            timing.rejected += 1
+            if timing.rejected > 1000:
+                raise RuntimeError("the clock did not advance over a thousand samples")
+            continue
+        timing.spans.append(span)
+        samples.append(span / timing.calls)
+        if len(samples) >= next_look:
+            timing.stop = next((rule.name for rule in rules if rule.met(samples, clock() - start)), "")
+            next_look = len(samples) + max(1, len(samples) // 8)
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,112 @@
+"""What parent and worker say to each other: one JSON object a line, on two pipes of their own.
+
+Standard output and error belong to the framework. The parent sends jobs, the worker answers each with events, the last of which is
+never a ``Stage``. A worker whose job pipe closes ends itself and all it started.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from metalbench.results.record import Measurement, Scalar
+
+MemoryPass = Literal["shared", "only", "none"]
+
+
+class Open(msgspec.Struct, frozen=True, tag=True):
+    """Import the framework and open its device; answered by ``Opened`` or ``Refused``. First job of every worker."""
+
+    framework: str
+    kind: str
+    plugins: list[str] = []
+
+
+class Describe(msgspec.Struct, frozen=True, tag=True):
+    """Run a tiny product, check it, and say what can be done; answered by ``Described`` or ``Refused``."""
+
+
+class SelfCheck(msgspec.Struct, frozen=True, tag=True):
+    """Does the clock see the work? Answered by ``SelfChecked``."""
+
+
+class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Measure one cell; answered by ``Measured``. ``data`` is the folder of its inputs and reference."""
+
+    workload: str
+    case: dict[str, Scalar]
+    variant: str
+    data: str
+    throughput: bool
+    cold: bool
+    budget: float  #: seconds of sampling
+    memory: MemoryPass  #: ``only``: nothing is timed, the process is fresh
+
+
+Job = Open | Describe | SelfCheck | Measure
+
+
+class Opened(msgspec.Struct, frozen=True, tag=True):
+    facts: dict[str, str]
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """The backend can't be used here. ``unavailable``: not installed or no device; ``failed``: it should have worked."""
+
+    status: Literal["unavailable", "failed"]
+    reason: str
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """The variants of one workload in a backend, and the one it takes by itself."""
+
+    variants: list[str]
+    default: str
+
+
+class Described(msgspec.Struct, frozen=True, tag=True):
+    facts: dict[str, str]
+    offers: dict[str, Offer]
+
+
+class SelfChecked(msgspec.Struct, frozen=True, tag=True):
+    """``doubling``: time of 2n chained products over that of n. ``closed``: time waited for over time until read on the host."""
+
+    ok: bool
+    doubling: float
+    closed: float
+    reason: str = ""
+
+
+class Stage(msgspec.Struct, frozen=True, tag=True):
+    """What the worker is about to do, so that a hang can be named."""
+
+    name: str
+
+
+class Measured(msgspec.Struct, frozen=True, tag=True):
+    measurement: Measurement
+
+
+Event = Opened | Refused | Described | SelfChecked | Stage | Measured
+
+
+def send(fd: int, message: Job | Event) -> None:
+    """Write one line whole. OSError if the other side is gone."""
+    data = memoryview(msgspec.json.encode(message) + b"\n")
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def jobs(fd: int) -> Iterator[Job]:
+    """The jobs as they come, until the parent closes the pipe or dies."""
+    with os.fdopen(fd, "rb") as pipe:
+        for line in pipe:
+            yield msgspec.json.decode(line, type=Job)
+
+
+def decode_event(line: bytes) -> Event:
+    return msgspec.json.decode(line, type=Event)

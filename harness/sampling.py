@@ -1,0 +1,78 @@
+"""How a sample is taken, the *protocol*: what a call waits for, and what stands beside the work on the same device."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from metalbench.backends.base import Device, Outputs, Step
+from metalbench.harness.host import last_level_cache
+
+Work = Callable[[int], list[Outputs]]  #: does so many calls, returns when the last is finished
+
+SENTINEL_SIZE = 256
+SENTINEL_CALLS = 7
+EMPTY_CALLS = 101
+
+
+def latency(device: Device, step: Step) -> Work:
+    """Wait after every call: what a user waits for one result. Gives the last call's outputs."""
+
+    def work(calls: int) -> list[Outputs]:
+        outputs: Outputs = {}
+        for _ in range(calls):
+            outputs = step()
+            device.wait(outputs)
+        return [outputs]
+
+    return work
+
+
+def throughput(device: Device, step: Step) -> Work:
+    """Issue all calls, then wait once for all their outputs: what the device can do when it is kept busy. Gives every call's outputs."""
+
+    def work(calls: int) -> list[Outputs]:
+        outputs = [step() for _ in range(calls)]
+        device.wait({f"{name}/{call}": array for call, out in enumerate(outputs) for name, array in out.items()})
+        return outputs
+
+    return work
+
+
+def empty_call(device: Device) -> float:
+    """Median ns of a call that has nothing to do: what the protocol itself costs."""
+    done = {"out": device.put(np.zeros(1, np.float32))}
+    work = latency(device, lambda: done)
+    spans = []
+    for _ in range(EMPTY_CALLS):
+        begin = time.perf_counter_ns()
+        work(1)
+        spans.append(time.perf_counter_ns() - begin)
+    return statistics.median(spans)
+
+
+def sentinel_step(device: Device) -> Callable[[], int]:
+    """A fixed small product; timed before and after a cell it tells whether the machine was the same machine."""
+    ones = device.put(np.ones((SENTINEL_SIZE, SENTINEL_SIZE), np.float32))
+    work = latency(device, lambda: {"out": device.product(ones, ones)})
+
+    def time_it() -> int:
+        work(2)
+        spans = []
+        for _ in range(SENTINEL_CALLS):
+            begin = time.perf_counter_ns()
+            work(1)
+            spans.append(time.perf_counter_ns() - begin)
+        return round(statistics.median(spans))
+
+    return time_it
+
+
+def flush(device: Device) -> Callable[[], object]:
+    """Reads twice the last-level cache through the device, so that nothing of the cell's inputs is left in it."""
+    rows = 2 * last_level_cache() // (256 * 4)
+    large, thin = device.put(np.ones((rows, 256), np.float32)), device.put(np.ones((256, 1), np.float32))
+    return lambda: device.wait({"out": device.product(large, thin)})

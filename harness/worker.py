@@ -1,0 +1,109 @@
+"""The child's entry point: opens one device and answers jobs about it until the parent closes the pipe.
+
+Started as ``python -m metalbench.harness.worker JOBS EVENTS``, two descriptors it inherited. It needs numpy, msgspec, psutil and its
+framework, nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from metalbench.backends.base import Device, Unsupported
+from metalbench.harness.catalog import Catalog
+from metalbench.harness.protocol import (
+    Describe,
+    Described,
+    Event,
+    Job,
+    Measure,
+    Measured,
+    Offer,
+    Open,
+    Opened,
+    Refused,
+    SelfCheck,
+    Stage,
+    jobs,
+    send,
+)
+from metalbench.harness.selfcheck import selfcheck
+from metalbench.harness.trial import run_trial
+
+
+def main() -> None:
+    job_fd, event_fd = int(sys.argv[1]), int(sys.argv[2])
+    os.set_inheritable(job_fd, False)
+    os.set_inheritable(event_fd, False)
+    inbox: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(job_fd, inbox), daemon=True).start()
+    opening = inbox.get()
+    if not isinstance(opening, Open):
+        return
+    catalog = Catalog([Path(path) for path in opening.plugins])
+    device = _open(opening, catalog)
+    if isinstance(device, Refused):
+        send(event_fd, device)
+        return
+    send(event_fd, Opened(device.facts()))
+    while (job := inbox.get()) is not None:
+        send(event_fd, _answer(job, opening.framework, device, catalog, event_fd))
+    os._exit(0)  # the parent is done with this process: frameworks take their time to tear down, and some crash in it
+
+
+def _listen(fd: int, inbox: queue.SimpleQueue[Job | None]) -> None:
+    """Hand jobs over; when the pipe closes while one is in work, the parent is gone and nobody waits for the answer."""
+    for job in jobs(fd):
+        inbox.put(job)
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)  # compilers and other helpers that the framework started go too
+    os._exit(0)
+
+
+def _open(job: Open, catalog: Catalog) -> Device | Refused:
+    framework = catalog.frameworks[job.framework]
+    try:
+        return catalog.open_device(job.framework, job.kind)
+    except Unsupported as error:
+        return Refused("unavailable", str(error))
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.split(".")[0] == framework.package.split(".")[0]:
+            return Refused("unavailable", f"{framework.title} is not installed in {sys.prefix}: pip install '{framework.install}'")
+        return Refused("failed", f"{framework.title} does not import: {error}")
+    except Exception as error:  # noqa: BLE001 - a broken installation may raise anything
+        return Refused("failed", f"{framework.title} does not open its {job.kind} device: {type(error).__name__}: {error}")
+
+
+def _answer(job: Job, framework: str, device: Device, catalog: Catalog, event_fd: int) -> Event:
+    match job:
+        case Measure():
+            return Measured(run_trial(job, framework, device, catalog, lambda name: send(event_fd, Stage(name))))
+        case SelfCheck():
+            return selfcheck(device)
+        case Describe():
+            return _describe(framework, device, catalog)
+        case Open():
+            return Refused("failed", "a worker opens one device in its life")
+
+
+def _describe(framework: str, device: Device, catalog: Catalog) -> Described | Refused:
+    """The offers of every workload, after a product on the device that NumPy agrees with."""
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    if not np.allclose(device.get(device.product(device.put(a), device.put(a.T))), a @ a.T):
+        return Refused("failed", "a product of two small matrices is wrong on this device")
+    offers = {}
+    for name in catalog.workload_files:
+        implementation = catalog.implementation(framework, name)
+        if implementation is not None:
+            offers[name] = Offer(list(implementation.variants), implementation.default)
+    return Described(device.facts(), offers)
+
+
+if __name__ == "__main__":
+    main()
