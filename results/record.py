@@ -10,6 +10,7 @@ import msgspec
 SCHEMA_VERSION = 1
 
 Scalar = str | int | float | bool
+RunState = Literal["running", "finished", "interrupted"]
 Status = Literal["ok", "wrong", "fallback", "unsupported", "unavailable", "failed", "crashed", "timeout", "oom"]
 #: The statuses that say something went wrong with the measuring, not that the framework was found wanting.
 BROKEN: frozenset[str] = frozenset({"failed", "crashed", "timeout", "oom"})
@@ -100,4 +101,4 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     host: Host
     plan: msgspec.Raw
-    state: Literal["running", "finished", "interrupted"] = "running"
+    state: RunState = "running"

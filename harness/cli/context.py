@@ -1,0 +1,61 @@
+"""What the commands have in common: the configuration, the catalog, the store, and how lists are given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from metalbench.harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from metalbench.results.store import Store
+
+    from metalbench.harness.catalog import Catalog
+    from metalbench.harness.config import Config
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", metavar="URL", help="Where results are kept: a file or a database URL. [env: BENCH_STORE]", show_default=False),
+]
+
+
+class Context(NamedTuple):
+    config: Config
+    plugins: list[str]
+    catalog: Catalog
+
+
+def load() -> Context:
+    """``bench.toml``, and the catalog with its plug-ins and the installed ones."""
+    from metalbench.harness.catalog import Catalog, installed_plugins
+    from metalbench.harness.config import load_config
+
+    config = load_config(Path.cwd())
+    plugins = [*map(str, installed_plugins()), *config.plugins]
+    return Context(config, plugins, Catalog([Path(plugin) for plugin in plugins]))
+
+
+@contextmanager
+def opened_store(given: str | None, config: Config) -> Iterator[Store]:
+    """The store named by the option, BENCH_STORE, bench.toml, or the user's data folder, in this order."""
+    from metalbench.results.store import StoreError, open_store
+
+    from metalbench.harness.environments import data_folder
+
+    place = given or os.environ.get("BENCH_STORE") or config.store or str(data_folder() / "results.sqlite")
+    try:
+        with open_store(place) as store:
+            yield store
+    except StoreError as error:
+        raise UsageError(str(error)) from error
+
+
+def split(values: Iterable[str] | None) -> list[str]:
+    """Options that may be repeated or comma-separated, in the order given, each once."""
+    parts = [part.strip() for value in values or () for part in value.split(",")]
+    return list(dict.fromkeys(part for part in parts if part))

@@ -1,0 +1,39 @@
+"""``bench doctor``: what this machine is, what works on it, what doesn't and what to do about that."""
+
+from __future__ import annotations
+
+import os
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from metalbench import __version__
+from metalbench.harness.cli import context
+
+
+def doctor() -> None:
+    """Look at the machine and try every backend; each line that is not well says what to do."""
+    from metalbench.harness.environments import cache_folder, current, data_folder
+    from metalbench.harness.host import host, load
+    from metalbench.harness.probing import probe
+
+    ctx = context.load()
+    facts = host().facts
+    print(f"metalbench {__version__}, Python {facts['python']} ({current().python})")
+    print(f"{facts['chip']}, {facts['cores']} cores, {facts['memory_gib']} GiB, {facts['system']}, accelerators: {facts['accelerators']}")
+    print(f"results: {ctx.config.store or os.environ.get('BENCH_STORE') or data_folder() / 'results.sqlite'}")
+    print(f"inputs and compiled code: {cache_folder()} (may be deleted at any time)")
+    if (busy := load()) > 0.5:
+        print(f"warning: the machine is busy ({busy:.1f} runnable processes a core): close other programs before measuring")
+    table = Table(box=None, show_header=False, padding=(0, 3, 0, 0))
+    table.add_column(no_wrap=True)
+    for name, capability in probe(ctx.catalog.backends, ctx.catalog, current(), ctx.plugins).items():
+        versions = ", ".join(f"{key} {value}" for key, value in capability.facts.items() if key in _packages(name, ctx))
+        what = versions if capability.status == "ok" else capability.reason
+        table.add_row(name, capability.status, escape(what))
+    Console().print(table)
+
+
+def _packages(backend: str, ctx: context.Context) -> list[str]:
+    return ctx.catalog.backend(backend)[0].distributions

@@ -1,0 +1,85 @@
+"""From what was typed to options with every default filled in; each mistake is one sentence."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from metalbench.harness.cli import context
+from metalbench.harness.errors import UsageError, unknown
+
+if TYPE_CHECKING:
+    from metalbench.harness.catalog import Catalog
+    from metalbench.harness.plan import Options
+    from metalbench.workloads.base import Suite
+
+
+class Given(NamedTuple):
+    """The options of ``bench run`` that say what to measure, as typed; None where nothing was."""
+
+    suite: str | None
+    backend: list[str] | None
+    workload: list[str] | None
+    case: list[str] | None
+    variant: list[str] | None
+    protocol: str
+    launches: int | None
+    budget: float | None
+    seed: int | None
+
+
+def make_options(given: Given, ctx: context.Context) -> Options:
+    """Options from the command line, ``bench.toml`` and the suite's defaults, in this order. UsageError for unknown names."""
+    from metalbench.harness.plan import SUITES, Options
+
+    config, catalog = ctx.config, ctx.catalog
+    suite = given.suite or config.suite or "quick"
+    if suite not in SUITES:
+        raise unknown("suite", suite, SUITES)
+    defaults = SUITES[cast("Suite", suite)]
+    budget = given.budget or config.budget or defaults.budget
+    if budget <= 0 or (given.budget is not None and given.budget <= 0):
+        raise UsageError(f"--budget {given.budget} is not a time; give the seconds to sample each cell, such as 0.5.")
+    workloads = context.split(given.workload) or config.workloads or list(catalog.workload_files)
+    return Options(
+        suite=cast("Suite", suite),
+        backends=chosen_backends(context.split(given.backend) or config.backends, catalog),
+        workloads=[catalog.workload(name).name for name in workloads],
+        cases=[_filter(text) for text in context.split(given.case)],
+        variants=_variants(context.split(given.variant), workloads, catalog),
+        throughput=given.protocol.startswith("throughput"),
+        cold=given.protocol.endswith("cold"),
+        launches=given.launches or config.launches or defaults.launches,
+        budget=budget,
+        timeout=config.timeout or defaults.timeout,
+        seed=secrets.randbelow(1 << 32) if given.seed is None else given.seed,
+        data_seed=given.seed or 0,
+        plugins=ctx.plugins,
+    )
+
+
+def chosen_backends(names: list[str], catalog: Catalog) -> list[str]:
+    """The named ones; else every one whose device this machine has."""
+    if not names:
+        from metalbench.harness.host import accelerators
+
+        present = accelerators() | {""}
+        return [name for name in catalog.backends if catalog.device_kind(name).accelerator in present]
+    for name in names:
+        catalog.backend(name)
+    return names
+
+
+def _filter(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals and value):
+        raise UsageError(f"--case {text!r} is not of the form key=value, such as causal=true or dtype=bfloat16.")
+    return key.strip(), value.strip()
+
+
+def _variants(names: list[str], workloads: list[str], catalog: Catalog) -> list[str]:
+    known = list(dict.fromkeys(variant for name in workloads for variant in catalog.workload(name).variants))
+    for name in names:
+        if name not in known:
+            raise unknown("variant", name, known)
+    return names

@@ -1,0 +1,126 @@
+"""How a run is going: a live display in a terminal, plain lines elsewhere, nothing where quiet is asked for."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from metalbench.harness.cli.output import cell_name, duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from metalbench.harness.catalog import Catalog
+    from metalbench.harness.plan import Plan
+    from metalbench.harness.scheduler import Listener
+    from metalbench.results.record import Cell, Record
+
+
+class Silent:
+    def preparing(self, cell: Cell) -> None: ...
+    def started(self, cell: Cell, launch: int) -> None: ...
+    def stage(self, name: str) -> None: ...
+    def finished(self, record: Record) -> None: ...
+
+
+class Tally(Silent):
+    """Counts what is done and what is left. A cell that got a status other than a time is done for all its launches."""
+
+    def __init__(self, plan: Plan, catalog: Catalog) -> None:
+        self._plan, self._catalog = plan, catalog
+        self._left = {(cell.key(), launch) for cell in plan.cells for launch in range(plan.options.launches)}
+        self.total = len(self._left)
+        self.counts: Counter[str] = Counter()
+        self._began = time.monotonic()
+        self._measured = 0
+
+    @property
+    def done(self) -> int:
+        return self.total - len(self._left)
+
+    def finished(self, record: Record) -> None:
+        from metalbench.results.record import TIMED
+
+        key, status = record.cell.key(), record.measurement.status
+        self._left.discard((key, record.launch))
+        if status not in TIMED:
+            self._left -= {(key, launch) for launch in range(self._plan.options.launches)}
+        self._measured += 1
+        self.counts[status] += 1
+
+    def time_left(self) -> str:
+        """From the pace so far, and from the plan's expectation until there is one."""
+        expected = self._plan.expected_seconds() / max(self.total, 1)
+        pace = (time.monotonic() - self._began) / self._measured if self._measured >= 5 else expected
+        return duration(pace * len(self._left))
+
+    def name(self, cell: Cell) -> str:
+        return f"{cell_name(cell, self._catalog)} · {cell.backend} · {cell.variant}"
+
+    def outcome(self, record: Record) -> str:
+        from metalbench.results.tables import format_duration
+
+        found = record.measurement
+        time_taken = format_duration(statistics.median(found.samples_ns())) if found.spans_ns else ""
+        reason = found.reason if found.status != "ok" else ""
+        return " ".join(filter(None, [found.status if found.status != "ok" else "", time_taken, f"({reason})" if reason else ""]))
+
+
+class Lines(Tally):
+    """One plain line a finished cell, for logs."""
+
+    def finished(self, record: Record) -> None:
+        super().finished(record)
+        print(f"[{self.done}/{self.total}] {self.name(record.cell)} · launch {record.launch}: {self.outcome(record)}", flush=True)
+
+
+class Display(Tally):
+    """The cell in work, a bar, counts by status and the time left, redrawn in place."""
+
+    def __init__(self, plan: Plan, catalog: Catalog) -> None:
+        super().__init__(plan, catalog)
+        self._now, self._stage, self._since = "starting", "", time.monotonic()
+
+    def preparing(self, cell: Cell) -> None:
+        self._show(f"inputs and reference of {cell_name(cell, self._catalog)}", "")
+
+    def started(self, cell: Cell, launch: int) -> None:
+        self._show(f"{self.name(cell)} · launch {launch + 1} of {self._plan.options.launches}", "")
+
+    def stage(self, name: str) -> None:
+        self._show(self._now, name)
+
+    def _show(self, now: str, stage: str) -> None:
+        self._now, self._stage, self._since = now, stage, time.monotonic()
+
+    def __rich__(self) -> RenderableType:
+        counts = "  ".join(f"{status} {count}" for status, count in sorted(self.counts.items()))
+        waiting = f"  {time.monotonic() - self._since:.0f} s" if self._stage else ""
+        return Group(
+            Text.assemble((self._now, "bold"), f"  {self._stage}{waiting}", overflow="ellipsis", no_wrap=True),
+            ProgressBar(total=max(self.total, 1), completed=self.done),
+            Text(f"{self.done} of {self.total}   {counts}   about {self.time_left()} left"),
+        )
+
+
+@contextmanager
+def progress(plan: Plan, catalog: Catalog, *, quiet: bool) -> Iterator[Listener]:
+    """The listener that suits where the output goes."""
+    console = Console()
+    if quiet:
+        yield Silent()
+    elif not console.is_terminal:
+        yield Lines(plan, catalog)
+    else:
+        display = Display(plan, catalog)
+        with Live(display, console=console, refresh_per_second=4, transient=True):
+            yield display

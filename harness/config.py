@@ -1,0 +1,42 @@
+"""``bench.toml``: the options a project wants every time. Looked for in the working folder and its parents."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from metalbench.harness.errors import ConfigError
+
+NAME = "bench.toml"
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Every key may be left out; the command line's options win. Plug-ins' paths are relative to the file."""
+
+    suite: str | None = None
+    backends: list[str] = []
+    workloads: list[str] = []
+    launches: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    budget: Positive | None = None  #: seconds of sampling a cell and launch
+    timeout: Positive | None = None  #: seconds after which a cell's worker is taken for hung
+    memory_limit_gib: Positive | None = None  #: of a worker; the machine's free memory where it isn't given
+    store: str | None = None
+    plugins: list[str] = []
+
+
+def load_config(start: Path) -> Config:
+    """The nearest ``bench.toml`` at or above ``start``, or the empty one. ConfigError names the place that is wrong."""
+    file = next((folder / NAME for folder in [start, *start.parents] if (folder / NAME).is_file()), None)
+    if file is None:
+        return Config()
+    try:
+        config = msgspec.convert(tomllib.loads(file.read_text("utf-8")), Config)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise ConfigError(f"{file} is not usable: {error}; correct that line or key.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} can't be read: {error}; it must be UTF-8 text that you may read.") from error
+    return msgspec.structs.replace(config, plugins=[str(file.parent / path) for path in config.plugins])

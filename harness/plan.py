@@ -1,0 +1,160 @@
+"""From options to cells, and from cells to the order in which they are measured. Pure: the same arguments give the same plan."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from metalbench.backends.base import PRECISION_POLICY
+from metalbench.harness.catalog import Catalog
+from metalbench.harness.errors import UsageError, unknown
+from metalbench.harness.probing import Capability
+from metalbench.results.record import Cell
+from metalbench.workloads.base import Case, Suite, Workload
+
+BLOCK_SECONDS = 30.0  #: how long one worker measures before another backend has its turn
+START_SECONDS = 4.0  #: to start a worker, on average over the frameworks
+CELL_SECONDS = 0.6  #: to build, check and compile a cell, beside its warm-up and sampling
+
+
+class Defaults(msgspec.Struct, frozen=True):
+    """``quick`` measures each backend's default variant, the others every variant."""
+
+    launches: int
+    budget: float  #: seconds of sampling a cell and launch
+    timeout: float  #: seconds after which a cell's worker is taken for hung
+    every_variant: bool
+    about: str
+
+
+SUITES: Mapping[Suite, Defaults] = {
+    "quick": Defaults(3, 0.4, 120, every_variant=False, about="a few telling cases of each workload, default variants: three minutes"),
+    "standard": Defaults(5, 1.0, 300, every_variant=True, about="sized for a laptop's GPU, every variant and dtype"),
+    "large": Defaults(5, 2.0, 600, every_variant=True, about="sized for a data-centre GPU, every variant and dtype"),
+}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to measure and how, with every default filled in. ``cases`` are (key, value) filters; equal keys are alternatives."""
+
+    suite: Suite = "quick"
+    backends: list[str]
+    workloads: list[str]
+    cases: list[tuple[str, str]] = []
+    variants: list[str] = []
+    throughput: bool = False
+    cold: bool = False
+    launches: int
+    budget: float
+    timeout: float
+    seed: int
+    data_seed: int = 0
+    environment: str = "current"
+    plugins: list[str] = []
+
+    @property
+    def protocol(self) -> str:
+        return ("throughput" if self.throughput else "latency") + ("-cold" if self.cold else "")
+
+
+class Block(msgspec.Struct, frozen=True):
+    """What one worker process measures: some cells of one backend, in this order, as one launch of each."""
+
+    launch: int
+    backend: str
+    cells: list[int]  #: places in the plan's list of cells
+
+
+class Plan(msgspec.Struct, frozen=True):
+    options: Options
+    cells: list[Cell]
+    blocks: list[Block]
+
+    def expected_seconds(self) -> float:
+        """What the run will take if nothing hangs: for planning an afternoon, not a promise."""
+        per_cell = cell_seconds(self.options)
+        return sum(START_SECONDS + per_cell * len(block.cells) for block in self.blocks)
+
+
+def cell_seconds(options: Options) -> float:
+    return CELL_SECONDS + 1.5 * options.budget
+
+
+def make_plan(options: Options, catalog: Catalog, capabilities: Mapping[str, Capability]) -> Plan:
+    """Every combination that was asked for, whether or not it can be done; what can't be is given its status when run."""
+    cells = [cell for name in options.workloads for cell in _cells(catalog.workload(name), options, capabilities)]
+    if not cells:
+        raise UsageError(_no_cells(options, catalog))
+    return Plan(options, cells, _blocks(cells, options))
+
+
+def _cells(workload: Workload[Any], options: Options, capabilities: Mapping[str, Capability]) -> Iterator[Cell]:
+    for case in workload.cases(options.suite):
+        if not _matches(case, options.cases):
+            continue
+        for backend in options.backends:
+            for variant in _variants(workload, options, capabilities[backend]):
+                yield Cell(
+                    workload=workload.name,
+                    version=workload.version,
+                    case=case.parameters(),
+                    backend=backend,
+                    environment=options.environment,
+                    variant=variant,
+                    protocol=options.protocol,
+                    policy=PRECISION_POLICY,
+                )
+
+
+def _variants(workload: Workload[Any], options: Options, capability: Capability) -> Sequence[str]:
+    """The variants asked for; else the suite's. Where the backend can't be asked, its own choice is called ``default``."""
+    if options.variants:
+        return [name for name in options.variants if name in workload.variants]
+    if SUITES[options.suite].every_variant:
+        return list(workload.variants)
+    offer = capability.offers.get(workload.name)
+    return [offer.default if offer else "default"]
+
+
+def _matches(case: Case, filters: Sequence[tuple[str, str]]) -> bool:
+    """Whether the case has one of the wanted values for every key that is filtered by."""
+    parameters = {name: _text(value) for name, value in case.parameters().items()}
+    keys = {key for key, _ in filters}
+    return all(any(parameters.get(key) == value.lower() for name, value in filters if name == key) for key in keys)
+
+
+def _text(value: object) -> str:
+    return str(value).lower()
+
+
+def _no_cells(options: Options, catalog: Catalog) -> str:
+    """Why nothing is left, naming the filter that left nothing and what there is instead."""
+    cases = [case for name in options.workloads for case in catalog.workload(name).cases(options.suite)]
+    keys = sorted({key for case in cases for key in case.parameters()})
+    for key, value in options.cases:
+        if key not in keys:
+            return str(unknown("case parameter", key, keys))
+        if not any(_matches(case, [(key, value)]) for case in cases):
+            there = sorted({str(case.parameters()[key]) for case in cases if key in case.parameters()})
+            return f"No case of suite {options.suite} has {key}={value}; it has {key} = {', '.join(there)}."
+    wanted = " and ".join(f"{key}={value}" for key, value in options.cases) or "these options"
+    return f"No case of suite {options.suite} satisfies {wanted} at once; leave one out."
+
+
+def _blocks(cells: Sequence[Cell], options: Options) -> list[Block]:
+    """Rounds of fresh workers; in each, backends' blocks in random order and their cells in random order within them."""
+    rng = random.Random(options.seed)  # noqa: S311 - an order that can be repeated, not a secret
+    per_block = max(1, int(BLOCK_SECONDS / cell_seconds(options)))
+    blocks = []
+    for launch in range(options.launches):
+        parts = []
+        for backend in options.backends:
+            own = [place for place, cell in enumerate(cells) if cell.backend == backend]
+            rng.shuffle(own)
+            parts += [Block(launch, backend, own[start : start + per_block]) for start in range(0, len(own), per_block)]
+        rng.shuffle(parts)
+        blocks += parts
+    return blocks

@@ -1,0 +1,205 @@
+"""Cells → workers → store: one backend's block at a time, each record durable before the next cell begins."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import filelock
+import msgspec
+import psutil
+from metalbench.results.store import Store
+
+from metalbench.harness.catalog import Catalog
+from metalbench.harness.environments import Environment, cache_folder
+from metalbench.harness.executor import Ended, Worker
+from metalbench.harness.host import boot_id
+from metalbench.harness.inputs import prepare, trim
+from metalbench.harness.plan import SUITES, Block, Plan
+from metalbench.harness.probing import Capability
+from metalbench.harness.protocol import Measure, Measured, Opened, Refused, SelfCheck, SelfChecked
+from metalbench.results.record import TIMED, Cell, Measurement, Memory, Record
+from metalbench.workloads.base import Case
+
+CACHE_LIMIT = 8 << 30  #: bytes of inputs and references kept between runs
+MEMORY_SHARE = 0.9  #: of what is free at the start may be taken by a worker
+
+
+class Listener(Protocol):
+    """Who wants to know how the run is going."""
+
+    def preparing(self, cell: Cell) -> None: ...
+    def started(self, cell: Cell, launch: int) -> None: ...
+    def stage(self, name: str) -> None: ...
+    def finished(self, record: Record) -> None: ...
+
+
+class Scheduler:
+    """Measures what of a plan is not in the store yet. ``memory_limit`` in bytes, None for what is free now."""
+
+    def __init__(
+        self,
+        *,
+        plan: Plan,
+        run_id: str,
+        store: Store,
+        catalog: Catalog,
+        capabilities: Mapping[str, Capability],
+        environment: Environment,
+        listener: Listener,
+        memory_limit: int | None = None,
+    ) -> None:
+        self._plan, self._run_id, self._store, self._catalog = plan, run_id, store, catalog
+        self._capabilities, self._environment, self._listener = capabilities, environment, listener
+        self._memory_limit = memory_limit or int(psutil.virtual_memory().available * MEMORY_SHARE)
+        self._done: set[tuple[str, int]] = set()
+        self._settled: set[str] = set()  #: keys of cells that no further launch would tell more about
+        self._checked: dict[str, str] = {}  #: backend → why its self-check failed, empty if it passed
+
+    def run(self) -> None:
+        """Measure everything that is left. KeyboardInterrupt passes through; what is finished stays."""
+        for record in self._store.records(self._run_id):
+            self._note(record)
+        self._quarantine()
+        with tempfile.TemporaryDirectory(prefix="metalbench-") as folder:
+            for place in range(len(self._plan.cells)):
+                self._rule_out(place)
+            for block in self._plan.blocks:
+                self._run_block(block, Path(folder))
+        trim(cache_folder() / "inputs", CACHE_LIMIT)
+
+    def _note(self, record: Record) -> None:
+        self._done.add((record.cell.key(), record.launch))
+        if record.measurement.status not in TIMED:
+            self._settled.add(record.cell.key())
+
+    def _keep(self, cell: Cell, launch: int, measurement: Measurement) -> None:
+        record = Record(cell=cell, launch=launch, started=time.time(), measurement=measurement)
+        self._store.add(self._run_id, record)
+        self._note(record)
+        self._listener.finished(record)
+
+    def _quarantine(self) -> None:
+        """A cell that was in work when the machine itself went down is not tried again."""
+        mark = self._store.marked(self._run_id)
+        if mark is None:
+            return
+        cell = next((cell for cell in self._plan.cells if cell.key() == mark.cell), None)
+        if cell is not None and mark.boot_id != boot_id():
+            reason = "quarantined: it was in work when the machine went down"
+            self._keep(cell, mark.launch, Measurement(status="crashed", reason=reason))
+        self._store.clear_mark(self._run_id)
+
+    def _rule_out(self, place: int) -> None:
+        """Give a cell its status without a worker, where none is needed to know it."""
+        cell = self._plan.cells[place]
+        if cell.key() in self._settled or (cell.key(), 0) in self._done:
+            return
+        capability = self._capabilities[cell.backend]
+        workload = self._catalog.workload(cell.workload)
+        if capability.status != "ok":
+            self._keep(cell, 0, Measurement(status=capability.status, reason=capability.reason))
+            return
+        if cell.workload not in capability.offers:
+            reason = f"{cell.backend} has no implementation of {cell.workload}"
+            self._keep(cell, 0, Measurement(status="unsupported", reason=reason, facts=capability.facts))
+            return
+        need = workload.cost(self._case(cell), cell.variant).footprint
+        if need > self._memory_limit:
+            reason = f"would need about {need / 2**30:.1f} GiB, and {self._memory_limit / 2**30:.1f} GiB may be used"
+            self._keep(cell, 0, Measurement(status="oom", reason=reason, facts=capability.facts))
+
+    def _case(self, cell: Cell) -> Case:
+        case: Case = msgspec.convert(cell.case, self._catalog.workload(cell.workload).case_type)
+        return case
+
+    def _run_block(self, block: Block, folder: Path) -> None:
+        """Measure a block's cells, in a fresh worker again whenever one did not survive a cell."""
+        waiting = [self._plan.cells[place] for place in block.cells]
+        while waiting := [cell for cell in waiting if not self._is_done(cell, block.launch)]:
+            for cell in waiting:
+                self._data(cell)
+            with self._worker(block.backend, folder) as worker:
+                refusal = self._refusal(worker, block.backend)
+                for cell in waiting:
+                    if refusal is not None:
+                        self._keep(cell, block.launch, refusal)
+                    elif self._run_cell(worker, cell, block.launch, folder) is None:
+                        break
+
+    def _is_done(self, cell: Cell, launch: int) -> bool:
+        return cell.key() in self._settled or (cell.key(), launch) in self._done
+
+    def _worker(self, backend: str, folder: Path) -> Worker:
+        framework, kind = self._catalog.backend(backend)
+        plugins = self._plan.options.plugins
+        return Worker(framework, kind, self._environment, folder, plugins=plugins, memory_limit=self._memory_limit)
+
+    def _refusal(self, worker: Worker, backend: str) -> Measurement | None:
+        """Open the device, and once a run see whether its clock can be believed; what all its cells get if not."""
+        opened = worker.open()
+        if not isinstance(opened, Opened):
+            return Measurement(status=opened.status, reason=opened.reason, log=worker.log_since(0))
+        if backend not in self._checked:
+            answer = worker.ask(SelfCheck(), self._plan.options.timeout)
+            ok = isinstance(answer, SelfChecked) and answer.ok
+            self._checked[backend] = "" if ok else f"refused by the self-check: {getattr(answer, 'reason', '')}"
+        reason = self._checked[backend]
+        return Measurement(status="failed", reason=reason, facts=opened.facts) if reason else None
+
+    def _run_cell(self, worker: Worker, cell: Cell, launch: int, folder: Path) -> Measurement | None:
+        """Measure one cell and keep the record; None if the worker did not survive it."""
+        self._store.mark(self._run_id, cell.key(), launch, boot_id())
+        self._listener.started(cell, launch)
+        fresh = SUITES[self._plan.options.suite].every_variant  # quick shares the process, and its records say so
+        start = worker.log_size()
+        answer = worker.ask(self._job(cell, "none" if fresh else "shared"), self._plan.options.timeout, self._listener.stage)
+        log = worker.log_since(start)
+        if not isinstance(answer, Measured):
+            assert isinstance(answer, Ended | Refused)
+            self._keep(cell, launch, Measurement(status=answer.status, reason=answer.reason, log=log))
+            return None
+        measurement = msgspec.structs.replace(answer.measurement, log=log)
+        if fresh and launch == 0 and measurement.status in TIMED:
+            measurement = msgspec.structs.replace(measurement, memory=self._fresh_memory(cell, folder))
+        self._keep(cell, launch, measurement)
+        return measurement
+
+    def _fresh_memory(self, cell: Cell, folder: Path) -> Memory:
+        """The cell's peaks in a process that does nothing else; once a run, since they hardly vary."""
+        self._listener.stage("memory, in a fresh process")
+        with self._worker(cell.backend, folder) as worker:
+            answer: Any = worker.open()
+            if isinstance(answer, Opened):
+                answer = worker.ask(self._job(cell, "only"), self._plan.options.timeout)
+        if isinstance(answer, Measured):
+            found = answer.measurement
+            return found.memory or Memory(device_source=found.reason, process_source=found.reason)
+        return Memory(device_source=answer.reason, process_source=answer.reason)
+
+    def _job(self, cell: Cell, memory: Any) -> Measure:
+        options = self._plan.options
+        return Measure(
+            workload=cell.workload,
+            case=cell.case,
+            variant=cell.variant,
+            data=str(self._data(cell)),
+            throughput=options.throughput,
+            cold=options.cold,
+            budget=options.budget,
+            memory=memory,
+        )
+
+    def _data(self, cell: Cell) -> Path:
+        """The folder with the cell's inputs and reference, made at first need."""
+        self._listener.preparing(cell)
+        workload, source = self._catalog.workload(cell.workload), self._catalog.workload_files[cell.workload]
+        return prepare(workload, self._case(cell), self._plan.options.data_seed, source, cache_folder() / "inputs")
+
+
+def measurement_lock() -> filelock.BaseFileLock:
+    """Held while a run measures: two at once would time each other. For all users of the machine."""
+    return filelock.FileLock(Path(tempfile.gettempdir()) / "metalbench.lock", mode=0o666)
