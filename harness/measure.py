@@ -67,7 +67,7 @@ def measure(
     sample = _sampler(work, before, clock)
     with _collector_off():
         per_call = _warm_up(sample, timing, warmup * 1e9, clock)
-        least = max(least_span, RESOLUTIONS * clock_resolution(clock))
+        least = 1.25 * max(least_span, RESOLUTIONS * clock_resolution(clock))  # warm-up overestimates a call a little
         timing.calls = min(max(math.ceil(least / per_call), calls[0]), calls[1])
         _sample(sample, timing, rules, clock)
     return timing
