@@ -77,6 +77,9 @@ class Scheduler:
             self._settled.add(record.cell.key())
 
     def _keep(self, cell: Cell, launch: int, measurement: Measurement) -> None:
+        offer = self._capabilities[cell.backend].offers.get(cell.workload)
+        own_choice = offer is None or offer.default == cell.variant
+        measurement = msgspec.structs.replace(measurement, default_variant=own_choice)
         record = Record(cell=cell, launch=launch, started=time.time(), measurement=measurement)
         self._store.add(self._run_id, record)
         self._note(record)

@@ -36,7 +36,6 @@ class Subject(NamedTuple):
     inputs: Mapping[str, Array]
     reference: Mapping[str, Array]
     step: Step
-    default: bool
 
     def check(self, outputs: list[dict[str, Array]]) -> Check:
         return self.workload.check(self.case, self.inputs, outputs, self.reference)
@@ -68,7 +67,7 @@ def _build(job: Measure, framework: str, device: Device, catalog: Catalog, stage
         raise Unsupported(f"{framework} has no variant {job.variant!r} of {job.workload}")
     inputs, reference = load(Path(job.data))
     step = implementation.variants[job.variant](device, case, inputs)
-    return Subject(workload, case, inputs, reference, step, job.variant == implementation.default)
+    return Subject(workload, case, inputs, reference, step)
 
 
 def _measure(job: Measure, subject: Subject, device: Device, stage: Callable[[str], None]) -> Measurement:
@@ -105,7 +104,6 @@ def _measure(job: Measure, subject: Subject, device: Device, stage: Callable[[st
     return Measurement(
         status="wrong" if failed else "ok",
         reason=f"{failed.detail}{'' if failed is check else ' (on an output of the timed calls)'}" if failed else "",
-        default_variant=subject.default,
         spans_ns=timing.spans,
         calls_per_sample=timing.calls,
         rejected=timing.rejected,

@@ -102,3 +102,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     host: Host
     plan: msgspec.Raw
     state: RunState = "running"
+
+    def cells(self) -> list[Cell]:
+        """The plan's cells, in its order."""
+        return msgspec.json.decode(self.plan, type=_Planned).cells
+
+
+class _Planned(msgspec.Struct, frozen=True):
+    """Of a plan, what a reader of results needs."""
+
+    cells: list[Cell]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -40,6 +41,9 @@ def bench(
 
 def main() -> None:
     """Run the command; a user's mistake is one sentence on standard error and exit status 2, an interrupt is 130."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks × or µ is no reason to lose a table
     try:
         app(_with_default_resume(sys.argv[1:]))
     except MetalbenchError as error:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
+from metalbench.harness.errors import UsageError
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from metalbench.harness.catalog import Catalog
     from metalbench.harness.plan import Plan
-    from metalbench.results.record import Cell
+    from metalbench.results.record import Cell, Record, Run
+
+
+def case_name(cell: Cell, catalog: Catalog) -> str:
+    """The case in its workload's customary notation, such as ``1×8×512×64 causal float32``."""
+    import msgspec
+
+    if cell.workload in catalog.workload_files:
+        workload = catalog.workload(cell.workload)
+        if workload.version == cell.version:
+            return msgspec.convert(cell.case, workload.case_type).label()
+    return " ".join(f"{key}={value}" for key, value in cell.case.items())  # of a plug-in that isn't loaded, or of another version
 
 
 def cell_name(cell: Cell, catalog: Catalog) -> str:
-    """Such as ``attention 1×8×512×64 causal float32``: the workload and the case in its customary notation."""
-    import msgspec
-
-    workload = catalog.workload(cell.workload)
-    return f"{cell.workload} {msgspec.convert(cell.case, workload.case_type).label()}"
+    return f"{cell.workload} {case_name(cell, catalog)}"
 
 
 def duration(seconds: float) -> str:
@@ -38,3 +51,34 @@ def print_plan(plan: Plan, catalog: Catalog) -> None:
         f"\n{len(plan.cells)} cells, {options.launches} launches each, in {len(plan.blocks)} worker processes; "
         f"about {duration(plan.expected_seconds())}. Seed {options.seed}."
     )
+
+
+def print_run(run: Run, records: Sequence[Record], catalog: Catalog, format: str = "text", relative_to: str | None = None) -> None:  # noqa: A002
+    """A run's tables on standard output in one of the formats of ``bench show``."""
+    from metalbench.results import printers
+    from metalbench.results.formats import native
+    from metalbench.results.summary import summarise
+    from metalbench.results.tables import report
+
+    def naming(cell: Cell) -> str:
+        return case_name(cell, catalog)
+
+    if format == "json":
+        sys.stdout.buffer.write(native.export(run, records))
+    elif format == "csv":
+        printers.print_csv(summarise(run, records), naming, sys.stdout)
+    else:
+        shown = report(run, records, naming, relative_to)
+        {"text": printers.print_text, "markdown": printers.print_markdown, "html": printers.print_html}[format](shown, sys.stdout)
+
+
+def write_json(run: Run, records: Sequence[Record], file: Path) -> None:
+    """The native document, whole or not at all."""
+    from metalbench.results.formats import native
+
+    scratch = file.with_name(file.name + ".new")
+    try:
+        scratch.write_bytes(native.export(run, records))
+        scratch.replace(file)
+    except OSError as error:
+        raise UsageError(f"{file} can't be written: {error.strerror}; the results are in the store, `bench show --format json` prints them.") from error

@@ -67,11 +67,11 @@ class Tally(Silent):
         return f"{cell_name(cell, self._catalog)} · {cell.backend} · {cell.variant}"
 
     def outcome(self, record: Record) -> str:
-        from metalbench.results.tables import format_duration
+        from metalbench.results.quantities import format_duration, printable
 
         found = record.measurement
         time_taken = format_duration(statistics.median(found.samples_ns())) if found.spans_ns else ""
-        reason = found.reason if found.status != "ok" else ""
+        reason = printable(found.reason) if found.status != "ok" else ""
         return " ".join(filter(None, [found.status if found.status != "ok" else "", time_taken, f"({reason})" if reason else ""]))
 
 

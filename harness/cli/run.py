@@ -78,7 +78,7 @@ def run(
     if json is not None:
         write_json(this, records, json)
     if not quiet:
-        print_run(this, records)
+        print_run(this, records, ctx.catalog)
     sys.exit(_exit_status(records, fail_on or []))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from typing import Annotated
 
@@ -33,4 +32,4 @@ def show(
     with context.opened_store(store, ctx.config) as results:
         this = results.run(run)
         records = results.records(this.id)
-    print_run(this, records, format.value, relative_to, file=sys.stdout)
+    print_run(this, records, ctx.catalog, format.value, relative_to)

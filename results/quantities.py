@@ -1,0 +1,68 @@
+"""Quantities as people read them. A printer knows these kinds, not what was measured."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Hint = Literal["text", "duration", "interval", "bytes", "ratio", "flops", "bandwidth", "error"]
+
+
+class Quantity(NamedTuple):
+    """A value and its kind: ``duration`` and ``interval`` (a pair) in ns, ``flops`` and ``bandwidth`` per second."""
+
+    value: object
+    hint: Hint = "text"
+
+    def __str__(self) -> str:
+        match self.hint, self.value:
+            case _, None:
+                return "–"
+            case "duration", float(value):
+                return format_duration(value)
+            case "interval", (float(low), float(high)):
+                return f"({_between(low, high)})"
+            case "bytes", int(value):
+                return format_bytes(value)
+            case "ratio", float(value):
+                return f"{value:.2f}×" if value < 10 else f"{value:.0f}×"
+            case "flops", float(value):
+                return _scaled(value, (("TFLOP/s", 1e12), ("GFLOP/s", 1e9), ("MFLOP/s", 1e6)))
+            case "bandwidth", float(value):
+                return _scaled(value, (("GB/s", 1e9), ("MB/s", 1e6)))
+            case "error", float(value):
+                return f"{value:.1e}"
+            case _, value:
+                return printable(str(value))
+
+
+def format_duration(ns: float) -> str:
+    """Three digits and the unit: ``4.21 ms``."""
+    return _scaled(ns, _TIMES)
+
+
+def format_bytes(count: int) -> str:
+    return _scaled(count, (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1)))
+
+
+def printable(text: str) -> str:
+    """One line without control characters: labels and frameworks' messages are anybody's text."""
+    return "".join(character if character.isprintable() else "�" for character in " ".join(text.split()))
+
+
+_TIMES = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+
+
+def _between(low: float, high: float) -> str:
+    """Both ends in the unit of the upper one, which is not repeated."""
+    unit = next((unit for _, unit in _TIMES if high >= unit), 1.0)
+    return f"{_digits(low / unit)} … {_digits(high / unit)}"
+
+
+def _scaled(value: float, units: tuple[tuple[str, float], ...]) -> str:
+    name, unit = next((pair for pair in units if value >= pair[1]), units[-1])
+    return f"{_digits(value / unit)} {name}"
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, no exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,0 +1,110 @@
+"""What all launches of a cell say together: one status, one estimate, the largest error and the largest peaks."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+from metalbench.results.record import TIMED, Cell, Measurement, Memory, Record, Run, Status
+from metalbench.results.statistics import Estimate, estimate
+
+#: The status of a cell is the gravest of its launches'.
+GRAVITY: tuple[Status, ...] = ("crashed", "oom", "timeout", "failed", "unavailable", "unsupported", "wrong", "fallback", "ok")
+DRIFT = 0.15  #: relative change of the sentinel across a cell beyond which the machine was not the same machine
+
+
+class Summary:
+    """One cell of a run. ``records`` are its launches, at least one, in order."""
+
+    def __init__(self, records: list[Record]) -> None:
+        self.records = sorted(records, key=lambda record: record.launch)
+        self.cell: Cell = records[0].cell
+        gravest = min((record.measurement for record in self.records), key=lambda found: GRAVITY.index(found.status))
+        self.status: Status = gravest.status
+        self.reason = gravest.reason
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        return [record.measurement for record in self.records]
+
+    @cached_property
+    def medians(self) -> list[float]:
+        """ns per call, one a launch that was timed."""
+        return [statistics.median(found.samples_ns()) for found in self.measurements if found.status in TIMED and found.spans_ns]
+
+    @cached_property
+    def time(self) -> Estimate | None:
+        return estimate(self.medians) if self.medians else None
+
+    @property
+    def ranked(self) -> bool:
+        """Only right answers take part in ratios."""
+        return self.status == "ok" and self.time is not None
+
+    @property
+    def default(self) -> bool:
+        return any(found.default_variant for found in self.measurements)
+
+    @property
+    def flops(self) -> int | None:
+        found: int | None = self._last("flops")
+        return found
+
+    @property
+    def bytes(self) -> int | None:
+        found: int | None = self._last("bytes")
+        return found
+
+    @property
+    def tolerance(self) -> float | None:
+        found: float | None = self._last("tolerance")
+        return found
+
+    @property
+    def max_error(self) -> float | None:
+        """The largest of all launches; None where it isn't finite or nothing was checked."""
+        return max((found.max_error for found in self.measurements if found.max_error is not None), default=None)
+
+    @property
+    def memory(self) -> Memory | None:
+        """The pass with the largest process peak."""
+        passes = [found.memory for found in self.measurements if found.memory is not None]
+        return max(passes, key=lambda memory: memory.process_peak or 0, default=None)
+
+    @property
+    def device_peak(self) -> int | None:
+        passes = [found.memory for found in self.measurements if found.memory is not None]
+        return max((memory.device_peak for memory in passes if memory.device_peak is not None), default=None)
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the sentinel changed by more than ``DRIFT`` across the cell in most of its launches."""
+        changes = [
+            found.sentinel_after_ns / found.sentinel_before_ns - 1
+            for found in self.measurements
+            if found.sentinel_before_ns and found.sentinel_after_ns
+        ]
+        return 2 * sum(abs(change) > DRIFT for change in changes) > len(changes)
+
+    @property
+    def incredible(self) -> bool:
+        """Whether the work seems to take less than a call that has nothing to do."""
+        floors = [found.empty_call_ns for found in self.measurements if found.empty_call_ns is not None]
+        return self.time is not None and bool(floors) and self.time.median < min(floors)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return next((found.facts for found in reversed(self.measurements) if found.facts), {})
+
+    def _last(self, field: str) -> Any:
+        return next((getattr(found, field) for found in reversed(self.measurements) if getattr(found, field) is not None), None)
+
+
+def summarise(run: Run, records: Iterable[Record]) -> list[Summary]:
+    """One summary a cell that has a record, in the order of the run's plan."""
+    by_cell: dict[str, list[Record]] = {}
+    for record in records:
+        by_cell.setdefault(record.cell.key(), []).append(record)
+    return [Summary(by_cell[key]) for key in dict.fromkeys(cell.key() for cell in run.cells()) if key in by_cell]

@@ -1,0 +1,181 @@
+"""Records → comparable tables, for any printer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from metalbench.results.quantities import Quantity
+from metalbench.results.record import TIMED, Cell, Record, Run
+from metalbench.results.statistics import tied
+from metalbench.results.summary import Summary, summarise
+
+Field = list[list[Quantity]]  #: the lines of one field, each of some quantities
+Naming = Callable[[Cell], str]  #: a case in its workload's notation
+
+LEGEND = (
+    "Median time of a call with its 95 % interval over launches; every tie for best is marked ★ (Welch's test at 5 %); ratios are to the "
+    "best. ⚠ wrong answers and fallbacks are shown and take part in no ratio. ~ the machine's speed changed across the cell. "
+    "! less than an empty call takes: not to be believed."
+)
+
+
+class Table(NamedTuple):
+    """``header`` names the columns; a row has a field for each."""
+
+    title: str
+    header: list[str]
+    rows: list[list[Field]]
+
+
+class Report(NamedTuple):
+    """A run as it is shown: ``facts`` about it, ``notes`` on how to read it, tables."""
+
+    title: str
+    facts: list[tuple[str, str]]
+    legend: str
+    tables: list[Table]
+
+
+def report(run: Run, records: Sequence[Record], naming: Naming, relative_to: str | None = None) -> Report:
+    """The tables of a run: times by workload, memory, and what did not run and why."""
+    summaries = summarise(run, records)
+    tables: list[Table] = []
+    for workload in dict.fromkeys(summary.cell.workload for summary in summaries):
+        tables += _times(workload, [summary for summary in summaries if summary.cell.workload == workload], naming, relative_to)
+    tables += [table for table in (_memory(summaries, naming), _absences(summaries, naming), _oddities(summaries, naming)) if table.rows]
+    legend = LEGEND if relative_to is None else LEGEND.replace("to the best", f"to {relative_to}")
+    return Report(f"Run {run.id}{f' “{run.label}”' if run.label else ''}", _facts(run, summaries), legend, tables)
+
+
+def _facts(run: Run, summaries: Sequence[Summary]) -> list[tuple[str, str]]:
+    host = run.host.facts
+    versions: dict[str, None] = {}
+    for summary in summaries:
+        own = ", ".join(f"{name} {value}" for name, value in summary.facts.items() if name in VERSIONED)
+        if own:
+            versions[f"{summary.cell.backend}: {own}"] = None
+    launches = max((len(summary.medians) for summary in summaries), default=0)
+    missing = len(run.cells()) - len(summaries)
+    state = run.state if not missing else f"{run.state}, {missing} of {len(run.cells())} cells not measured"
+    return [
+        ("machine", f"{host.get('chip', '?')}, {host.get('cores', '?')} cores, {host.get('memory_gib', '?')} GiB, {host.get('system', '?')}"),
+        ("began", f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(run.started))} UTC ({state})"),
+        ("protocol", f"{_joined(s.cell.protocol for s in summaries)}, {launches} launches, {_joined(s.cell.policy for s in summaries)}"),
+        *(("versions", version) for version in versions),
+    ]
+
+
+#: facts that are versions of packages; a device names further ones (threads, precision switches) under other keys
+VERSIONED = frozenset({"torch", "jax", "jaxlib", "jax-metal", "mlx", "tensorflow", "tensorflow-metal", "keras", "numpy"})
+
+
+def _joined(words: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(words))
+
+
+def _times(workload: str, summaries: Sequence[Summary], naming: Naming, relative_to: str | None) -> list[Table]:
+    """A row a case, with each backend's own choice of variant; and where several were measured, a row a case and variant."""
+    backends = list(dict.fromkeys(summary.cell.backend for summary in summaries))
+    cases: dict[str, list[Summary]] = {}
+    for summary in summaries:
+        cases.setdefault(naming(summary.cell), []).append(summary)
+    rows = [[_text(name), *_row(_chosen(found), backends, relative_to, name_variant=True)] for name, found in cases.items()]
+    tables = [Table(workload, ["case", *backends], rows)]
+    if all(len([s for s in found if s.cell.backend == backend]) <= 1 for found in cases.values() for backend in backends):
+        return tables
+    rows = []
+    for name, found in cases.items():
+        for variant in dict.fromkeys(summary.cell.variant for summary in found):
+            alike = {summary.cell.backend: summary for summary in found if summary.cell.variant == variant}
+            rows.append([_text(name), _text(variant), *_row(alike, backends, relative_to, name_variant=False)])
+    return [*tables, Table(f"{workload}, by variant", ["case", "variant", *backends], rows)]
+
+
+def _chosen(summaries: Sequence[Summary]) -> dict[str, Summary]:
+    """Each backend's own choice of variant; where that wasn't measured, the first that was."""
+    chosen: dict[str, Summary] = {}
+    for summary in summaries:
+        if summary.cell.backend not in chosen or (summary.default and not chosen[summary.cell.backend].default):
+            chosen[summary.cell.backend] = summary
+    return chosen
+
+
+def _row(by_backend: dict[str, Summary], backends: Sequence[str], relative_to: str | None, *, name_variant: bool) -> list[Field]:
+    ranked = [summary for summary in by_backend.values() if summary.ranked]
+    best = min(ranked, key=lambda summary: summary.medians and summary.time.median if summary.time else 0, default=None)
+    base = best if relative_to is None else next((summary for summary in ranked if summary.cell.backend == relative_to), None)
+    return [_field(by_backend.get(backend), best, base, name_variant=name_variant) for backend in backends]
+
+
+def _field(summary: Summary | None, best: Summary | None, base: Summary | None, *, name_variant: bool) -> Field:
+    if summary is None:
+        return [[Quantity(None)]]
+    variant = [Quantity(summary.cell.variant)] if name_variant else []
+    if summary.time is None or summary.status not in TIMED:
+        return [line for line in ([Quantity(summary.status)], variant) if line]
+    point, low, high = summary.time
+    marks = ("~" if summary.drifted else "") + ("!" if summary.incredible else "")
+    if summary.ranked:
+        star = best is summary or (best is not None and len(best.medians) > 1 and tied(summary.medians, best.medians))
+        marks = ("★" if star else "") + marks
+    time_line = [Quantity(point, "duration")]
+    if low is not None:
+        time_line.append(Quantity((low, high), "interval"))
+    if marks:
+        time_line.append(Quantity(marks))
+    seconds = point / 1e9
+    rates = [
+        Quantity(summary.flops / seconds, "flops") if summary.flops else None,
+        Quantity(summary.bytes / seconds, "bandwidth") if summary.bytes else None,
+    ]
+    if summary.status != "ok":
+        standing = [Quantity(f"⚠ {summary.status}"), Quantity(summary.max_error, "error")]
+    elif base is not None and base.time is not None:
+        standing = [Quantity(point / base.time.median, "ratio")]
+    else:
+        standing = []
+    return [line for line in (time_line, [*standing, *filter(None, rates)], variant) if line]
+
+
+def _memory(summaries: Sequence[Summary], naming: Naming) -> Table:
+    rows = []
+    for summary in summaries:
+        memory = summary.memory
+        if memory is None or summary.status not in TIMED:
+            continue
+        process = [Quantity(memory.process_peak, "bytes"), *([Quantity("(shared)")] if memory.process_shared else [])]
+        cell = summary.cell
+        sources = "; ".join(filter(None, [memory.device_source, memory.process_source]))
+        peaks = [[[Quantity(summary.device_peak, "bytes")]], [process]]
+        rows.append([_text(f"{cell.workload} {naming(cell)}"), _text(f"{cell.backend} {cell.variant}"), *peaks, _text(sources)])
+    return Table("Peak memory", ["case", "backend and variant", "device", "process", "sources (shared: with cells before it)"], rows)
+
+
+def _absences(summaries: Sequence[Summary], naming: Naming) -> Table:
+    """What has no time, cells of one reason together."""
+    groups: dict[tuple[str, str, str], list[Summary]] = {}
+    for summary in summaries:
+        if summary.status not in TIMED:
+            groups.setdefault((summary.cell.backend, summary.status, summary.reason), []).append(summary)
+    rows = []
+    for (backend, status, reason), group in groups.items():
+        names = dict.fromkeys(f"{s.cell.workload} {naming(s.cell)} {s.cell.variant}" for s in group)
+        shown = "; ".join(names) if len(names) <= 3 else f"{len(names)} cells of {_joined(s.cell.workload for s in group)}"
+        rows.append([_text(backend), _text(status), _text(shown), _text(reason)])
+    return Table("What did not run, and why", ["backend", "status", "cells", "reason"], rows)
+
+
+def _oddities(summaries: Sequence[Summary], naming: Naming) -> Table:
+    """Cells with a time that is shown with a reservation, and why."""
+    rows = [
+        [_text(s.cell.backend), _text(s.status), _text(f"{s.cell.workload} {naming(s.cell)} {s.cell.variant}"), _text(s.reason)]
+        for s in summaries
+        if s.status in TIMED and s.status != "ok"
+    ]
+    return Table("What ran and is not ranked, and why", ["backend", "status", "cell", "reason"], rows)
+
+
+def _text(text: str) -> Field:
+    return [[Quantity(text)]]
