@@ -121,6 +121,11 @@ def quantize(weights: Array, group: int) -> tuple[Array, Array, Array]:
     return codes.astype(np.uint8).reshape(weights.shape), scales.astype(np.float32), (-scales * zeros).astype(np.float32)
 
 
+def pack_bytes(codes: Array) -> Array:
+    """Two codes a byte, uint8 [n, k / 2]: the even one in the low half, as most frameworks have it."""
+    return codes[:, ::2] | (codes[:, 1::2] << 4)
+
+
 def dequantize(codes: Array, scales: Array, offsets: Array) -> Array:
     """The weights that the codes stand for, float64 [n, k]."""
     grouped = codes.reshape(*scales.shape, -1).astype(np.float64)

@@ -1,0 +1,71 @@
+"""JAX on the CPU, on Metal and on CUDA."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
+
+from metalbench.backends.base import DeviceMemory, Diagnosis, Outputs, Unsupported
+from metalbench.workloads.base import Array
+
+PLATFORMS = {"cpu": "cpu", "metal": "METAL", "cuda": "cuda"}
+
+
+class JaxDevice:
+    """``kind`` is "cpu", "metal" or "cuda"; everything a step makes lives on that device."""
+
+    def __init__(self, device: jax.Device) -> None:
+        self.jax_device = device
+        self._product = jax.jit(jnp.matmul)
+
+    def put(self, array: Array, dtype: str | None = None) -> jax.Array:
+        private = np.array(array)  # on the CPU JAX may keep the array it is given
+        return jax.device_put(jnp.asarray(private, dtype), self.jax_device).block_until_ready()
+
+    def get(self, array: jax.Array) -> Array:
+        host = np.asarray(array)
+        return host.astype(np.float32) if host.dtype.itemsize == 2 else host
+
+    def wait(self, outputs: Outputs) -> None:
+        jax.block_until_ready(outputs)
+
+    def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
+        product: jax.Array = self._product(a, b)
+        return product
+
+    def memory(self) -> DeviceMemory:
+        stats = self.jax_device.memory_stats()
+        if not stats:
+            return DeviceMemory(source=f"JAX counts no memory on {self.jax_device.platform}")
+        live, peak, held = stats.get("bytes_in_use"), stats.get("peak_bytes_in_use"), stats.get("pool_bytes")
+        return DeviceMemory(live=live, peak=peak, held=held, source="memory_stats(): the process's peak, it can't be reset")
+
+    def reset_peak(self) -> None:
+        pass
+
+    def release(self) -> None:
+        jax.clear_caches()
+
+    def facts(self) -> dict[str, str]:
+        versions = {"jax": jax.__version__, "jaxlib": jaxlib.__version__, "numpy": np.__version__}
+        return {**versions, "device": self.jax_device.device_kind, "matmul_precision": "highest"}
+
+    def diagnose(self, error: Exception) -> Diagnosis:
+        text = str(error)
+        if "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower():
+            return "oom"
+        refused = ("UNIMPLEMENTED", "not implemented", "not supported", "Unsupported", "failed to legalize")
+        return "unsupported" if isinstance(error, NotImplementedError) or any(words in text for words in refused) else "failed"
+
+
+def open_device(kind: str) -> JaxDevice:
+    """Raises Unsupported where JAX has no such platform."""
+    jax.config.update("jax_default_matmul_precision", "highest")
+    try:
+        device = jax.devices(PLATFORMS[kind])[0]
+    except RuntimeError as error:
+        raise Unsupported(f"JAX has no {kind} device: {error}") from error
+    jax.config.update("jax_default_device", device)
+    return JaxDevice(device)

@@ -1,0 +1,79 @@
+"""TensorFlow on the CPU, on Metal and on CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from metalbench.backends.base import DeviceMemory, Diagnosis, Outputs, Unsupported
+from metalbench.workloads.base import Array
+
+
+class TensorflowDevice:
+    """``kind`` is "cpu", "metal" or "cuda". On the latter two TensorFlow places by itself what has a kernel there."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.name = "CPU:0" if kind == "cpu" else "GPU:0"
+
+    def function(self, function: Callable[..., Any], *, jit: bool = False) -> Callable[..., Any]:
+        """``tf.function``, through XLA where asked for and where the device has it: the Metal plug-in has not."""
+        compiled: Callable[..., Any] = tf.function(function, jit_compile=(jit and self.kind != "metal") or None, autograph=False)
+        return compiled
+
+    def put(self, array: Array, dtype: str | None = None) -> tf.Tensor:
+        with tf.device(self.name):
+            tensor = tf.identity(tf.cast(tf.constant(array), dtype) if dtype else tf.constant(array))
+        self.wait({})
+        return tensor
+
+    def get(self, array: tf.Tensor) -> Array:
+        host: Array = np.asarray(array)
+        return host.astype(np.float32) if host.dtype.itemsize == 2 else host
+
+    def wait(self, outputs: Outputs) -> None:  # noqa: ARG002 - TensorFlow waits for devices, not for a tensor
+        tf.test.experimental.sync_devices()
+
+    def product(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return tf.linalg.matmul(a, b)
+
+    def memory(self) -> DeviceMemory:
+        if self.kind == "cpu":
+            return DeviceMemory(source="TensorFlow counts no memory on the CPU")
+        info = tf.config.experimental.get_memory_info(self.name)
+        return DeviceMemory(live=info["current"], peak=info["peak"], source="tf.config.experimental.get_memory_info")
+
+    def reset_peak(self) -> None:
+        if self.kind != "cpu":
+            tf.config.experimental.reset_memory_stats(self.name)
+
+    def release(self) -> None:
+        keras.backend.clear_session()
+
+    def facts(self) -> dict[str, str]:
+        versions = {"tensorflow": tf.__version__, "keras": keras.__version__, "numpy": np.__version__}
+        return {**versions, "device": self.name, "tf32": "off"}
+
+    def diagnose(self, error: Exception) -> Diagnosis:
+        if isinstance(error, tf.errors.ResourceExhaustedError):
+            return "oom"
+        refused = ("not supported", "unsupported", "No OpKernel", "no registered", "Could not find device", "not implemented")
+        if isinstance(error, tf.errors.UnimplementedError | NotImplementedError):
+            return "unsupported"
+        return "unsupported" if any(words in str(error) for words in refused) else "failed"
+
+
+def open_device(kind: str) -> TensorflowDevice:
+    """Raises Unsupported where TensorFlow lists no GPU for a kind that needs one."""
+    gpus = tf.config.list_physical_devices("GPU")
+    if kind == "cpu":
+        tf.config.set_visible_devices([], "GPU")
+    elif not gpus:
+        raise Unsupported(f"TensorFlow lists no GPU: the plug-in or the libraries for {kind} are missing")
+    tf.config.set_soft_device_placement(kind == "cpu")  # what has no kernel on the device fails instead of running elsewhere
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    return TensorflowDevice(kind)

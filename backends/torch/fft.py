@@ -1,0 +1,26 @@
+"""torch.fft."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from metalbench.backends.base import Factory, Step
+from metalbench.backends.torch.device import TorchDevice
+from metalbench.workloads.base import Arrays
+from metalbench.workloads.fft import FFTCase
+
+
+def native(device: TorchDevice, case: FFTCase, inputs: Arrays) -> Step:
+    x = device.put(inputs["x"])
+    dim = tuple(range(1, x.ndim))
+    forward, inverse = (torch.fft.rfftn, torch.fft.irfftn) if case.kind == "real" else (torch.fft.fftn, torch.fft.ifftn)
+    if case.direction == "forward":
+        return lambda: {"out": forward(x, dim=dim)}
+    size = x.shape[1:]  # a real spectrum doesn't tell whether the length was odd
+    return lambda: {"out": inverse(forward(x, dim=dim), s=size, dim=dim)}
+
+
+VARIANTS: Mapping[str, Factory] = {"native": native}
+DEFAULT = "native"
