@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import statistics
 import time
 from collections.abc import Callable
 
 import numpy as np
 
-from metalbench.backends.base import Device, Outputs, Step
+from metalbench.backends.base import Device, Outputs, StatefulStep, Step, Unsupported
 from metalbench.harness.host import last_level_cache
 
-Work = Callable[[int], list[Outputs]]  #: does so many calls, returns when the last is finished
+Work = Callable[[int], Outputs]  #: does so many calls, returns the last one's outputs when all are finished
 
 SENTINEL_SIZE = 256
 SENTINEL_CALLS = 7
 EMPTY_CALLS = 101
+ROTATED = 16  #: input sets that are made at most; each may have to be compiled
 
 
 def latency(device: Device, step: Step) -> Work:
-    """Wait after every call: what a user waits for one result. Gives the last call's outputs."""
+    """Wait after every call: what a user waits for one result."""
 
-    def work(calls: int) -> list[Outputs]:
+    def work(calls: int) -> Outputs:
         outputs: Outputs = {}
         for _ in range(calls):
             outputs = step()
             device.wait(outputs)
-        return [outputs]
+        return outputs
 
     return work
 
 
 def throughput(device: Device, step: Step) -> Work:
-    """Issue all calls, then wait once for all their outputs: what the device can do when it is kept busy. Gives every call's outputs."""
+    """Issue all calls, then wait once for all their outputs: what the device can do when it is kept busy.
 
-    def work(calls: int) -> list[Outputs]:
+    Where each call changes the state that the one before left, that one's outputs may be gone, and the last ones need them all.
+    """
+
+    def work(calls: int) -> Outputs:
         outputs = [step() for _ in range(calls)]
-        device.wait({f"{name}/{call}": array for call, out in enumerate(outputs) for name, array in out.items()})
-        return outputs
+        waited = outputs[-1:] if isinstance(step, StatefulStep) else outputs
+        device.wait({f"{name}/{call}": array for call, out in enumerate(waited) for name, array in out.items()})
+        return outputs[-1]
 
     return work
 
@@ -76,3 +83,18 @@ def flush(device: Device) -> Callable[[], object]:
     rows = 2 * last_level_cache() // (256 * 4)
     large, thin = device.put(np.ones((rows, 256), np.float32)), device.put(np.ones((256, 1), np.float32))
     return lambda: device.wait({"out": device.product(large, thin)})
+
+
+def rotation(build: Callable[[], Step], size: int) -> Step:
+    """A step over input sets that together exceed the last-level cache twice, each call on the next set. ``size``: bytes a call touches.
+
+    Raises Unsupported where that would take more than ``ROTATED`` sets, and for steps with a state, which every call touches anyway.
+    """
+    sets = math.ceil(2 * last_level_cache() / max(size, 1)) + 1
+    if sets > ROTATED:
+        raise Unsupported(f"the work touches so little memory that {sets} sets of inputs would be needed to leave the cache; use latency-cold")
+    steps = [build() for _ in range(sets)]
+    if isinstance(steps[0], StatefulStep):
+        raise Unsupported("a step that changes its own state has no cold inputs to rotate; use latency-cold")
+    turn = itertools.cycle(steps)
+    return lambda: next(turn)()

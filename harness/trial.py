@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from metalbench.harness.inputs import load
 from metalbench.harness.measure import LEAST_SPAN, Timing, measure
 from metalbench.harness.memory import memory_of
 from metalbench.harness.protocol import Measure
-from metalbench.harness.sampling import Work, empty_call, flush, latency, sentinel_step, throughput
+from metalbench.harness.sampling import Work, empty_call, flush, latency, rotation, sentinel_step, throughput
 from metalbench.results.record import Measurement
 from metalbench.workloads.base import Array, Case, Check, Workload
 
@@ -66,14 +67,15 @@ def _build(job: Measure, framework: str, device: Device, catalog: Catalog, stage
     if job.variant not in implementation.variants:
         raise Unsupported(f"{framework} has no variant {job.variant!r} of {job.workload}")
     inputs, reference = load(Path(job.data))
-    step = implementation.variants[job.variant](device, case, inputs)
+    build = partial(implementation.variants[job.variant], device, case, inputs)
+    step = rotation(build, workload.cost(case, job.variant).bytes) if job.throughput and job.cold else build()
     return Subject(workload, case, inputs, reference, step)
 
 
 def _measure(job: Measure, subject: Subject, device: Device, stage: Callable[[str], None]) -> Measurement:
     workload, case, step = subject.workload, subject.case, subject.step
     work = (throughput if job.throughput else latency)(device, step)
-    before = flush(device) if job.cold else None
+    before = flush(device) if job.cold and not job.throughput else None
     empty = empty_call(device)
     sentinel = sentinel_step(device)
     sentinel_before = sentinel()
@@ -140,7 +142,7 @@ def _calls(job: Measure, subject: Subject, output_bytes: int) -> tuple[int, int]
     if isinstance(subject.step, StatefulStep):
         calls = subject.workload.checked_calls if job.throughput else 1
         return calls, calls
-    if job.throughput:
+    if job.throughput:  # a rotation too is longer than its round, since a sample goes on where the last one stopped
         return THROUGHPUT_CALLS, max(THROUGHPUT_CALLS, OUTPUT_LIMIT // max(output_bytes, 1))
     return 1, 1 if job.cold else 1 << 30
 
@@ -148,18 +150,25 @@ def _calls(job: Measure, subject: Subject, output_bytes: int) -> tuple[int, int]
 def _timed_outputs(
     work: Work, before: Callable[[], object] | None, subject: Subject, timing: Timing, device: Device
 ) -> list[dict[str, Array]]:
-    """Outputs of further timed samples, taken as all others were and kept with them; from a fresh state for a trajectory."""
+    """Outputs of further samples, taken as all others were and kept with them.
+
+    A trajectory starts from a fresh state and is looked at after every call; those samples are kept where all have one call.
+    """
+    stateful = isinstance(subject.step, StatefulStep)
     if isinstance(subject.step, StatefulStep):
         subject.step.reset()
+    calls = 1 if stateful else timing.calls
     fetched: list[dict[str, Array]] = []
-    while len(fetched) < subject.workload.checked_calls:
+    for _ in range(subject.workload.checked_calls):
         if before is not None:
             before()
         begin = time.perf_counter_ns()
-        outputs = work(timing.calls)
-        timing.spans.append(time.perf_counter_ns() - begin)
-        fetched += [_fetch(device, out) for out in outputs]
-    return fetched[-subject.workload.checked_calls :]
+        outputs = work(calls)
+        span = time.perf_counter_ns() - begin
+        if calls == timing.calls and span > 0:
+            timing.spans.append(span)
+        fetched.append(_fetch(device, outputs))
+    return fetched
 
 
 def _first_call(device: Device, step: Step) -> tuple[int, str, dict[str, Array]]:

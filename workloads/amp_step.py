@@ -1,0 +1,229 @@
+"""A training step in mixed precision: forward, loss, backward and AdamW on residual MLP blocks, as language models are trained.
+
+The network on x [batch, width]: for each block h ← h + down(gelu(up(norm(h)))), then norm, then head; the loss is the mean cross-entropy
+with integer labels. ``up``, ``down`` and ``head`` are x·weight + bias; ``norm`` is layer norm over the width; GELU is the exact one.
+Master weights, their moments, layer norm, softmax and loss are float32; products run in the case's dtype. float16 scales the loss
+dynamically: gradients that overflow skip the step and halve the scale, ``GROWTH_INTERVAL`` good ones in a row double it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from metalbench.workloads.base import EPS, Array, Arrays, Case, Check, Cost, DType, Suite, Workload, reduction_tolerance, rounded
+
+LEARNING_RATE = 1e-3
+BETAS = (0.9, 0.999)
+EPSILON = 1e-10  #: small against any gradient: Keras adds it before the bias correction, the others after
+WEIGHT_DECAY = 0.01  #: of every tensor, decoupled: p ← p·(1 − rate·decay) before Adam's update
+NORM_EPSILON = 1e-5
+LOSS_SCALE = 2.0**15
+GROWTH_INTERVAL = 2000
+
+STEPS = 5  #: length of the trajectory that is checked
+SAMPLED = 1 << 16  #: elements of a tensor whose updates are compared, a seeded choice of larger ones
+#: The least cosine of an update with its reference. In float32 an honest one misses 1 by 1e-9, products in float16 or TF32 by 1e-3.
+COSINE: dict[DType, float] = {"float32": 0.9999, "float16": 0.9, "bfloat16": 0.9}
+
+
+class AmpStepCase(Case, frozen=True, kw_only=True):
+    """``hidden`` is the width inside a block."""
+
+    batch: int
+    width: int
+    hidden: int
+    blocks: int
+    classes: int
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The parameters by name: ``block0.norm.scale``, ``block0.norm.shift``, ``block0.up.weight`` [width, hidden] …, ``head.bias``."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for block in range(self.blocks):
+            shapes |= _norm(f"block{block}.norm", self.width)
+            shapes |= _linear(f"block{block}.up", self.width, self.hidden) | _linear(f"block{block}.down", self.hidden, self.width)
+        return shapes | _norm("norm", self.width) | _linear("head", self.width, self.classes)
+
+    def label(self) -> str:
+        return f"{self.batch}×{self.width}, {self.blocks} blocks of {self.hidden}, {self.classes} classes {self.dtype}"
+
+
+class AmpStep(Workload[AmpStepCase]):
+    """Outputs of a call: ``loss`` before the update, and every parameter after it.
+
+    Right is a trajectory whose losses follow the float64 one and whose updates, decay removed and summed over the steps, point along
+    the float64 ones, tensor by tensor: an optimizer that only decays moves parameters too.
+
+    Tolerance of the loss: the logits pass 2·blocks + 1 products one after the other, each with the common error of a reduction, which
+    add up as independent ones do; the loss is of the logits' order. Adam's bias correction √(1 − β₂ᵗ) in float32 is off by up to
+    eps / (4·(1 − β₂)) at the first step, and the update, and what it takes off the loss, by as much.
+    """
+
+    name = "amp_step"
+    version = 1
+    case_type = AmpStepCase
+    checked_calls = STEPS
+    variants = {
+        "eager": "operator by operator, with the framework's own automatic mixed precision and optimizer",
+        "compiled": "the same through the framework's compiler",
+    }
+
+    def cases(self, suite: Suite) -> Iterable[AmpStepCase]:
+        dtypes: tuple[DType, ...] = ("float32", "bfloat16") if suite == "quick" else ("float32", "bfloat16", "float16")
+        batch, width, blocks, classes = {"quick": (64, 128, 2, 64), "standard": (256, 1024, 4, 1000), "large": (2048, 2048, 2, 8192)}[suite]
+        return [AmpStepCase(dtype=d, batch=batch, width=width, hidden=4 * width, blocks=blocks, classes=classes) for d in dtypes]
+
+    def inputs(self, case: AmpStepCase, rng: np.random.Generator) -> dict[str, Array]:
+        """x [batch, width], labels int32 [batch], and the initial parameters, float32 and not rounded: they are master weights."""
+        x = rounded(rng.standard_normal((case.batch, case.width), dtype=np.float32), case.dtype)
+        labels = rng.integers(0, case.classes, case.batch, dtype=np.int32)
+        return {"x": x, "labels": labels} | {name: _initial(name, shape, rng) for name, shape in case.shapes().items()}
+
+    def reference(self, case: AmpStepCase, inputs: Arrays) -> dict[str, Array]:
+        """``losses`` [steps]; for each parameter the steps' updates without decay, [steps, elements], and the ``.at`` of the elements."""
+        parameters = {name: inputs[name].astype(np.float64) for name in case.shapes()}
+        at = {name: _sample(value.size) for name, value in parameters.items()}
+        moments = {name: (np.zeros_like(value), np.zeros_like(value)) for name, value in parameters.items()}
+        losses, updates = [], {name: np.empty((STEPS, at[name].size)) for name in parameters}
+        for step in range(STEPS):
+            loss, gradients = loss_and_gradients(case, parameters, inputs["x"].astype(np.float64), inputs["labels"])
+            losses.append(loss)
+            for name, gradient in gradients.items():
+                update = _adam(gradient, moments[name], step + 1)
+                updates[name][step] = update.reshape(-1)[at[name]]
+                parameters[name] = parameters[name] * (1 - LEARNING_RATE * WEIGHT_DECAY) + update
+        return {"losses": np.array(losses)} | updates | {f"{name}.at": indices for name, indices in at.items()}
+
+    def cost(self, case: AmpStepCase, variant: str) -> Cost:  # noqa: ARG002 - both do the same
+        """FLOPs 6·batch a weight of a product: 2 forward, 4 backward. Bytes: parameters and two moments, read and written."""
+        weights = sum(math.prod(shape) for shape in case.shapes().values() if len(shape) == 2)
+        parameters = sum(math.prod(shape) for shape in case.shapes().values())
+        activations = 4 * case.batch * (case.blocks * (3 * case.width + 3 * case.hidden) + 2 * case.width + 3 * case.classes)
+        traffic = 6 * 4 * parameters + 4 * case.batch * (case.width + 1)
+        return Cost(flops=6 * case.batch * weights, bytes=traffic, footprint=7 * 4 * parameters + 2 * activations)
+
+    def tolerance(self, case: AmpStepCase) -> float:
+        forward = math.sqrt(2 * case.blocks + 1) * reduction_tolerance(case.dtype, case.hidden)
+        return forward + EPS["float32"] / (4 * (1 - BETAS[1]))
+
+    def check(self, case: AmpStepCase, inputs: Arrays, outputs: Sequence[Arrays], reference: Arrays) -> Check:
+        """Error: the largest relative one of a loss. Figures: ``lowest_cosine`` of a tensor's update, ``skipped_steps``."""
+        names = list(case.shapes())
+        tolerance = self.tolerance(case)
+        if any(out[name].shape != inputs[name].shape for out in outputs for name in names):
+            return Check(ok=False, error=math.inf, tolerance=tolerance, detail="a parameter has another shape")
+        before, applied, error = {name: inputs[name] for name in names}, 0, 0.0
+        moved = {name: np.zeros(reference[f"{name}.at"].size) for name in names}
+        for out in outputs:
+            loss, expected = float(out["loss"]), float(reference["losses"][applied])
+            error = max(error, abs(loss - expected) / expected) if math.isfinite(loss) else math.inf
+            if case.dtype == "float16" and all(np.array_equal(out[name], before[name]) for name in names):
+                continue  # the gradients overflowed, and the step was skipped as it should be
+            for name in names:
+                at = reference[f"{name}.at"]
+                new, old = (array.reshape(-1)[at].astype(np.float64) for array in (out[name], before[name]))
+                moved[name] += new - old * (1 - LEARNING_RATE * WEIGHT_DECAY)
+            before, applied = {name: out[name] for name in names}, applied + 1
+        cosines = {name: _cosine(moved[name], reference[name][:applied].sum(0)) for name in names}
+        worst = min(names, key=lambda name: cosines[name])
+        figures = {"lowest_cosine": cosines[worst], "skipped_steps": float(len(outputs) - applied)}
+        detail = ""
+        if not error <= tolerance:
+            detail = f"a loss is off by {error:.2g}, tolerance {tolerance:.2g}" if math.isfinite(error) else "the loss is NaN or infinite"
+        elif not cosines[worst] >= COSINE[case.dtype]:
+            detail = f"the update of {worst} does not point along the reference's: cosine {cosines[worst]:.2g}"
+        elif case.dtype != "float32" and all(np.array_equal(before[name], rounded(before[name], case.dtype)) for name in names):
+            detail = f"the master weights are {case.dtype}, not float32"
+        return Check(ok=not detail, error=error, tolerance=tolerance, detail=detail, figures=figures)
+
+
+def loss_and_gradients(case: AmpStepCase, parameters: Arrays, x: Array, labels: Array) -> tuple[float, dict[str, Array]]:
+    """Forward and hand-written backward in float64: the loss, and its derivative by every parameter."""
+    from scipy.special import erf  # noqa: PLC0415 - references are made by the parent; a worker has no SciPy
+
+    p, gradients = parameters, dict[str, Array]()
+    hidden, saved = x, []
+    for block in (f"block{index}" for index in range(case.blocks)):
+        y, normal = _normalise(hidden, p[f"{block}.norm.scale"], p[f"{block}.norm.shift"])
+        u = y @ p[f"{block}.up.weight"] + p[f"{block}.up.bias"]
+        phi = (1 + erf(u / math.sqrt(2))) / 2
+        saved.append((block, normal, y, u, phi))
+        hidden = hidden + (u * phi) @ p[f"{block}.down.weight"] + p[f"{block}.down.bias"]
+    y, normal = _normalise(hidden, p["norm.scale"], p["norm.shift"])
+    logits = y @ p["head.weight"] + p["head.bias"]
+    logits -= logits.max(-1, keepdims=True)
+    rows = np.arange(case.batch)
+    total = np.exp(logits).sum(-1)
+    loss = float(np.mean(np.log(total) - logits[rows, labels]))
+
+    d_logits = np.exp(logits) / total[:, None]
+    d_logits[rows, labels] -= 1
+    d_y = _linear_backward("head", y, d_logits / case.batch, p, gradients)
+    d_hidden = _norm_backward("norm", normal, d_y, p, gradients)
+    for block, normal, y, u, phi in reversed(saved):
+        d_gelu = _linear_backward(f"{block}.down", u * phi, d_hidden, p, gradients)
+        d_u = d_gelu * (phi + u * np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi))
+        d_y = _linear_backward(f"{block}.up", y, d_u, p, gradients)
+        d_hidden = d_hidden + _norm_backward(f"{block}.norm", normal, d_y, p, gradients)
+    return loss, gradients
+
+
+Normal = tuple[Array, Array]  #: the normalised rows, and one over their deviation
+
+
+def _normalise(h: Array, scale: Array, shift: Array) -> tuple[Array, Normal]:
+    centred = h - h.mean(-1, keepdims=True)
+    inverse = 1 / np.sqrt((centred**2).mean(-1, keepdims=True) + NORM_EPSILON)
+    return centred * inverse * scale + shift, (centred * inverse, inverse)
+
+
+def _norm_backward(name: str, normal: Normal, d_y: Array, p: Arrays, gradients: dict[str, Array]) -> Array:
+    unit, inverse = normal
+    gradients[f"{name}.scale"], gradients[f"{name}.shift"] = (d_y * unit).sum(0), d_y.sum(0)
+    d_unit = d_y * p[f"{name}.scale"]
+    d_h: Array = inverse * (d_unit - d_unit.mean(-1, keepdims=True) - unit * (d_unit * unit).mean(-1, keepdims=True))
+    return d_h
+
+
+def _linear_backward(name: str, x: Array, d_out: Array, p: Arrays, gradients: dict[str, Array]) -> Array:
+    gradients[f"{name}.weight"], gradients[f"{name}.bias"] = x.T @ d_out, d_out.sum(0)
+    d_x: Array = d_out @ p[f"{name}.weight"].T
+    return d_x
+
+
+def _adam(gradient: Array, moments: tuple[Array, Array], step: int) -> Array:
+    """The update without decay, moments advanced in place (Kingma and Ba, algorithm 1)."""
+    first, second = moments
+    first += (1 - BETAS[0]) * (gradient - first)
+    second += (1 - BETAS[1]) * (gradient**2 - second)
+    update: Array = -LEARNING_RATE * (first / (1 - BETAS[0] ** step)) / (np.sqrt(second / (1 - BETAS[1] ** step)) + EPSILON)
+    return update
+
+
+def _initial(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    if len(shape) == 2:
+        return (rng.standard_normal(shape, dtype=np.float32) / np.float32(math.sqrt(shape[0]))).astype(np.float32)
+    return np.full(shape, 1 if name.endswith(".scale") else 0, np.float32)
+
+
+def _sample(size: int) -> Array:
+    return np.arange(size) if size <= SAMPLED else np.sort(np.random.default_rng(0).choice(size, SAMPLED, replace=False))
+
+
+def _cosine(a: Array, b: Array) -> float:
+    """0 where either is zero; NaN if a value is."""
+    norms = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
+    return float(a @ b) / norms if norms else 0.0
+
+
+def _norm(name: str, width: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.scale": (width,), f"{name}.shift": (width,)}
+
+
+def _linear(name: str, inside: int, outside: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.weight": (inside, outside), f"{name}.bias": (outside,)}
+
+
+WORKLOAD = AmpStep()
