@@ -92,9 +92,13 @@ def rotation(build: Callable[[], Step], size: int) -> Step:
     """
     sets = math.ceil(2 * last_level_cache() / max(size, 1)) + 1
     if sets > ROTATED:
-        raise Unsupported(f"the work touches so little memory that {sets} sets of inputs would be needed to leave the cache; use latency-cold")
+        raise Unsupported(f"so little memory is touched that {sets} sets of inputs would be needed to leave the cache; use latency-cold")
     steps = [build() for _ in range(sets)]
     if isinstance(steps[0], StatefulStep):
         raise Unsupported("a step that changes its own state has no cold inputs to rotate; use latency-cold")
     turn = itertools.cycle(steps)
-    return lambda: next(turn)()
+
+    def step() -> Outputs:
+        return next(turn)()
+
+    return step

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import filelock
 import msgspec
 import psutil
-from metalbench.results.store import Store
 
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.environments import Environment, cache_folder
@@ -22,6 +21,7 @@ from metalbench.harness.plan import SUITES, Block, Plan
 from metalbench.harness.probing import Capability
 from metalbench.harness.protocol import Measure, Measured, Opened, Refused, SelfCheck, SelfChecked
 from metalbench.results.record import TIMED, Cell, Measurement, Memory, Record
+from metalbench.results.store import Store
 from metalbench.workloads.base import Case
 
 CACHE_LIMIT = 8 << 30  #: bytes of inputs and references kept between runs

@@ -72,9 +72,13 @@ def print_csv(summaries: Sequence[Summary], naming: Naming, file: TextIO) -> Non
     for summary in summaries:
         cell, memory = summary.cell, summary.memory
         writer.writerow(
-            [cell.workload, naming(cell), cell.backend, cell.environment, cell.variant, cell.protocol, summary.status]
-            + [printable(summary.reason), *(summary.time or (None, None, None)), len(summary.medians), summary.flops, summary.bytes]
-            + [summary.max_error, summary.tolerance, summary.device_peak, memory.process_peak if memory else None]
+            [
+                *(cell.workload, naming(cell), cell.backend, cell.environment, cell.variant, cell.protocol),
+                *(summary.status, printable(summary.reason)),
+                *(summary.time or (None, None, None)),
+                *(len(summary.medians), summary.flops, summary.bytes, summary.max_error, summary.tolerance),
+                *(summary.device_peak, memory.process_peak if memory else None),
+            ]
         )
     file.write(out.getvalue())
 

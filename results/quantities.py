@@ -13,7 +13,7 @@ class Quantity(NamedTuple):
     value: object
     hint: Hint = "text"
 
-    def __str__(self) -> str:
+    def __str__(self) -> str:  # noqa: PLR0911 - one a kind
         match self.hint, self.value:
             case _, None:
                 return "–"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from metalbench.results.record import SCHEMA_VERSION, Cell, Host, Measurement, Record, Run, RunState
 
-INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}  #: the databases a store can be in, and how each inserts
+#: the databases a store can be in, and how each inserts what may be there already
+INSERT: dict[str, Callable[[sa.Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+REMEDY = "give a file, or a sqlite:/// or postgresql:// URL"
 
 _metadata = sa.MetaData()
 _meta = sa.Table("meta", _metadata, sa.Column("key", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False))
@@ -160,16 +162,14 @@ class Store:
     def run(self, name: str) -> Run:
         """The run with this id, else the newest with this label; ``latest`` is the newest of all, ``latest~1`` the one before."""
         word, tilde, back = name.partition("~")
-        newest = sa.select(_run.c.id).order_by(_run.c.started.desc())
+        runs = sa.select(_run.c.id)
         if word == "latest" and (back.isascii() and back.isdigit() if tilde else True):
-            newest = newest.offset(int(back or 0))
+            query = runs.order_by(_run.c.started.desc()).offset(int(back or 0))
         else:
-            newest = sa.union_all(
-                sa.select(_run.c.id, sa.literal(0).label("rank"), _run.c.started).where(_run.c.id == name),
-                sa.select(_run.c.id, sa.literal(1).label("rank"), _run.c.started).where(_run.c.label == name),
-            ).order_by("rank", sa.desc("started"))
+            named = runs.where(sa.or_(_run.c.id == name, _run.c.label == name))
+            query = named.order_by(sa.case((_run.c.id == name, 0), else_=1), _run.c.started.desc())
         with self._transaction() as db:
-            found = db.execute(newest.limit(1)).scalars().first()
+            found = db.execute(query.limit(1)).scalars().first()
         if found is None:
             raise StoreError(self._no_run(name))
         return self._load(found)
@@ -209,18 +209,19 @@ class Store:
 
 def open_store(place: str) -> Store:
     """The store at ``place``, a file's path or a database URL, made if it isn't there. Raises StoreError."""
+    url: sa.URL | None = None
     try:
         url = sa.make_url(place) if "://" in place else sa.URL.create("sqlite", database=str(Path(place).expanduser().absolute()))
         if url.get_backend_name() not in INSERT:
-            raise StoreError(f"The store {url} is of a kind metalbench does not use; give a file, or a sqlite:/// or postgresql:// URL.")
+            raise StoreError(f"The store {url} is of a kind metalbench does not use; {REMEDY}.")
         name = str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string()
         if url.get_backend_name() == "sqlite" and url.database:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
         engine = sa.create_engine(url, connect_args={"timeout": 30} if url.get_backend_name() == "sqlite" else {})
     except (ArgumentError, NoSuchModuleError, ValueError):
-        raise StoreError(f"The store {place!r} is not a place that can be opened; give a file, or a sqlite:/// or postgresql:// URL.") from None
+        raise StoreError(f"The store {place!r} is not a place that can be opened; {REMEDY}.") from None
     except ImportError as error:
-        raise StoreError(f"The store {url.render_as_string()} needs a database driver that is not installed: {error}.") from None
+        raise StoreError(f"The store {url} needs a database driver that is not installed: {error}.") from None
     except OSError as error:
         raise StoreError(f"The store {place} can't be made: {error.strerror}; give --store another place.") from error
     if engine.dialect.name == "sqlite":
@@ -253,6 +254,7 @@ def _sentence(name: str, error: Exception) -> str:
         return f"The store {name} can't be written ({what}); give --store a place that you may write to."
     if "locked" in what:
         return f"The store {name} is in use by another program ({what}); wait for it to end."
-    if isinstance(error, msgspec.DecodeError | struct.error) or any(w in what for w in ("not a database", "malformed", "no such", "corrupt")):
+    damage = ("not a database", "malformed", "no such", "corrupt")
+    if isinstance(error, msgspec.DecodeError | struct.error) or any(words in what for words in damage):
         return f"The store {name} is damaged or not a metalbench store ({what}); give --store another place or restore it from a copy."
     return f"The store {name} can't be used ({what}); see that it is reachable, or give --store another place."

@@ -60,7 +60,7 @@ def _facts(run: Run, summaries: Sequence[Summary]) -> list[tuple[str, str]]:
     missing = len(run.cells()) - len(summaries)
     state = run.state if not missing else f"{run.state}, {missing} of {len(run.cells())} cells not measured"
     return [
-        ("machine", f"{host.get('chip', '?')}, {host.get('cores', '?')} cores, {host.get('memory_gib', '?')} GiB, {host.get('system', '?')}"),
+        ("machine", "{}, {} cores, {} GiB, {}".format(*(host.get(name, "?") for name in ("chip", "cores", "memory_gib", "system")))),
         ("began", f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(run.started))} UTC ({state})"),
         ("protocol", f"{_joined(s.cell.protocol for s in summaries)}, {launches} launches, {_joined(s.cell.policy for s in summaries)}"),
         *(("versions", version) for version in versions),

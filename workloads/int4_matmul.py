@@ -123,7 +123,8 @@ def quantize(weights: Array, group: int) -> tuple[Array, Array, Array]:
 
 def pack_bytes(codes: Array) -> Array:
     """Two codes a byte, uint8 [n, k / 2]: the even one in the low half, as most frameworks have it."""
-    return codes[:, ::2] | (codes[:, 1::2] << 4)
+    packed: Array = codes[:, ::2] | (codes[:, 1::2] << 4)
+    return packed
 
 
 def dequantize(codes: Array, scales: Array, offsets: Array) -> Array:

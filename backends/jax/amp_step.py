@@ -1,4 +1,4 @@
-"""Mixed-precision training in JAX: float32 parameters cast where they are used, AdamW over the tree, one jitted step that donates its state.
+"""Mixed-precision training in JAX: parameters cast where they are used, AdamW over the tree, a jitted step that donates its state.
 
 JAX itself has no optimizer; this AdamW is the usual few lines (optax computes the same).
 """
@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-
 from metalbench.backends.base import Factory, Outputs, Step
 from metalbench.backends.jax.device import JaxDevice
 from metalbench.workloads.amp_step import (
@@ -70,7 +69,7 @@ def train(state: State, x: jax.Array, labels: jax.Array, case: AmpStepCase) -> t
         loss, gradients = jax.value_and_grad(loss_of)(state["parameters"], x, labels, case)
         return adamw(state, gradients), loss
     scale = state["scale"]
-    scaled, gradients = jax.value_and_grad(lambda *arguments: loss_of(*arguments, case) * scale)(state["parameters"], x, labels)
+    scaled, gradients = jax.value_and_grad(lambda p: loss_of(p, x, labels, case) * scale)(state["parameters"])
     gradients = jax.tree.map(lambda g: g / scale, gradients)
     finite = jnp.all(jnp.stack([jnp.isfinite(g).all() for g in jax.tree.leaves(gradients)]))
     after = jax.tree.map(lambda new, old: jnp.where(finite, new, old), adamw(state, gradients), state)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
-import jaxlib
+from importlib.metadata import version
+
 import numpy as np
 
+import jax
+import jax.numpy as jnp
 from metalbench.backends.base import DeviceMemory, Diagnosis, Outputs, Unsupported
 from metalbench.workloads.base import Array
 
@@ -49,7 +50,7 @@ class JaxDevice:
         jax.clear_caches()
 
     def facts(self) -> dict[str, str]:
-        versions = {"jax": jax.__version__, "jaxlib": jaxlib.__version__, "numpy": np.__version__}
+        versions = {"jax": jax.__version__, "jaxlib": version("jaxlib"), "numpy": np.__version__}
         return {**versions, "device": self.jax_device.device_kind, "matmul_precision": "highest"}
 
     def diagnose(self, error: Exception) -> Diagnosis:

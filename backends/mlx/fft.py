@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import mlx.core as mx
-
 from metalbench.backends.base import Factory, Step
 from metalbench.backends.mlx.device import MlxDevice
 from metalbench.workloads.base import Arrays
@@ -18,7 +17,7 @@ def native(device: MlxDevice, case: FFTCase, inputs: Arrays) -> Step:
     forward, inverse = (mx.fft.rfftn, mx.fft.irfftn) if case.kind == "real" else (mx.fft.fftn, mx.fft.ifftn)
     if case.direction == "forward":
         return lambda: {"out": forward(x, axes=axes)}
-    size = list(x.shape[1:])  # a real spectrum doesn't tell whether the length was odd
+    size = x.shape[1:]  # a real spectrum doesn't tell whether the length was odd
     return lambda: {"out": inverse(forward(x, axes=axes), s=size, axes=axes)}
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
+import tensorflow as tf
 from metalbench.backends.base import DeviceMemory, Diagnosis, Outputs, Unsupported
 from metalbench.workloads.base import Array
 

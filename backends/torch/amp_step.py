@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
 import torch
-from torch import nn
-from torch.nn import functional
-
 from metalbench.backends.base import Factory, Outputs, Step
 from metalbench.backends.torch.device import TorchDevice
 from metalbench.workloads.amp_step import (
@@ -21,6 +19,8 @@ from metalbench.workloads.amp_step import (
     AmpStepCase,
 )
 from metalbench.workloads.base import Arrays
+from torch import nn
+from torch.nn import functional
 
 
 class Block(nn.Module):
@@ -39,9 +39,8 @@ class Network(nn.Sequential):
 
     def __init__(self, case: AmpStepCase) -> None:
         blocks = {f"block{index}": Block(case.width, case.hidden) for index in range(case.blocks)}
-        super().__init__()
-        for name, module in (*blocks.items(), ("norm", nn.LayerNorm(case.width, NORM_EPSILON)), ("head", nn.Linear(case.width, case.classes))):
-            self.add_module(name, module)
+        end = {"norm": nn.LayerNorm(case.width, NORM_EPSILON), "head": nn.Linear(case.width, case.classes)}
+        super().__init__(OrderedDict(blocks | end))
 
     def named(self) -> dict[str, torch.Tensor]:
         """The parameters under the workload's names and in its layout, as views: PyTorch keeps weights as [out, in]."""

@@ -6,8 +6,8 @@ import warnings
 from typing import Any
 
 import numpy as np
-import torch
 
+import torch
 from metalbench.backends.base import DeviceMemory, Diagnosis, Outputs, Unsupported
 from metalbench.workloads.base import Array
 
@@ -62,7 +62,7 @@ class TorchDevice:
     def facts(self) -> dict[str, str]:
         name = torch.cuda.get_device_name() if self.kind == "cuda" else self.kind
         threads = str(torch.get_num_threads())
-        return {"torch": torch.__version__, "numpy": np.__version__, "device": name, "threads": threads, "tf32": "off"}
+        return {"torch": str(torch.__version__), "numpy": np.__version__, "device": name, "threads": threads, "tf32": "off"}
 
     def diagnose(self, error: Exception) -> Diagnosis:
         text = str(error).lower()

@@ -13,10 +13,9 @@ import typer
 from metalbench.harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from metalbench.results.store import Store
-
     from metalbench.harness.catalog import Catalog
     from metalbench.harness.config import Config
+    from metalbench.results.store import Store
 
 StoreOption = Annotated[
     str | None,
@@ -43,9 +42,8 @@ def load() -> Context:
 @contextmanager
 def opened_store(given: str | None, config: Config) -> Iterator[Store]:
     """The store named by the option, BENCH_STORE, bench.toml, or the user's data folder, in this order."""
-    from metalbench.results.store import StoreError, open_store
-
     from metalbench.harness.environments import data_folder
+    from metalbench.results.store import StoreError, open_store
 
     place = given or os.environ.get("BENCH_STORE") or config.store or str(data_folder() / "results.sqlite")
     try:

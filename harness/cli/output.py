@@ -81,4 +81,5 @@ def write_json(run: Run, records: Sequence[Record], file: Path) -> None:
         scratch.write_bytes(native.export(run, records))
         scratch.replace(file)
     except OSError as error:
-        raise UsageError(f"{file} can't be written: {error.strerror}; the results are in the store, `bench show --format json` prints them.") from error
+        remedy = "the results are in the store, and `bench show --format json` prints them"
+        raise UsageError(f"{file} can't be written: {error.strerror}; {remedy}.") from error

@@ -19,11 +19,10 @@ from metalbench.harness.cli.output import print_plan, print_run, write_json
 from metalbench.harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from metalbench.results.store import Store
-
     from metalbench.harness.plan import Options, Plan
     from metalbench.harness.probing import Capability
     from metalbench.results.record import Record, Run
+    from metalbench.results.store import Store
 
 UNFINISHED = "the last unfinished run"  #: what ``--resume`` alone stands for
 
