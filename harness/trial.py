@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import time
@@ -54,6 +55,7 @@ def run_trial(job: Measure, framework: str, device: Device, catalog: Catalog, st
     except Exception as error:  # noqa: BLE001 - frameworks raise what they like; the run goes on
         return Measurement(status=device.diagnose(error), reason=_words(error), facts=device.facts())
     finally:
+        gc.collect()  # compiled functions hold arrays in cycles
         device.release()
 
 

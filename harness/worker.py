@@ -6,6 +6,7 @@ framework, nothing else.
 
 from __future__ import annotations
 
+import gc
 import os
 import queue
 import signal
@@ -51,6 +52,8 @@ def main() -> None:
     if isinstance(device, Refused):
         send(event_fd, device)
         return
+    gc.collect()
+    gc.freeze()  # a framework's hundred thousand objects are there to stay; without them a collection takes no time
     send(event_fd, Opened(device.facts()))
     while (job := inbox.get()) is not None:
         send(event_fd, _answer(job, opening.framework, device, catalog, event_fd))

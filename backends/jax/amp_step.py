@@ -10,6 +10,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
 from metalbench.backends.base import Factory, Outputs, Step
 from metalbench.backends.jax.device import JaxDevice
 from metalbench.workloads.amp_step import (
@@ -91,9 +93,11 @@ class Training:
 
     def reset(self) -> None:
         parameters = {name: self._device.put(value) for name, value in self._initial.items()}
-        zeros = [jax.tree.map(jnp.zeros_like, parameters) for _ in range(2)]
-        counters = {"step": jnp.int32(0), "good": jnp.int32(0), "scale": jnp.float32(LOSS_SCALE)}
-        self._state: State = {"parameters": parameters, "first": zeros[0], "second": zeros[1], **counters}
+        first, second = ({name: self._device.put(np.zeros_like(value)) for name, value in self._initial.items()} for _ in range(2))
+        counters = {"step": np.int32(0), "good": np.int32(0), "scale": np.float32(LOSS_SCALE)}
+        # all of it put on the device by name, as a step's results are: otherwise the second call would compile once more
+        self._state: State = {"parameters": parameters, "first": first, "second": second}
+        self._state |= {name: self._device.put(np.asarray(value)) for name, value in counters.items()}
 
     def __call__(self) -> Outputs:
         self._state, loss = self._step(self._state, self._x, self._labels)

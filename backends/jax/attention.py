@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
+
 from metalbench.backends.base import Factory, Step
 from metalbench.backends.jax.device import JaxDevice
 from metalbench.workloads.attention import AttentionCase, causal_mask

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-import numpy as np
-
 import jax
 import jax.numpy as jnp
+import numpy as np
+
 from metalbench.backends.base import DeviceMemory, Diagnosis, Outputs, Unsupported
 from metalbench.workloads.base import Array
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
+
 from metalbench.backends.base import Factory, Step
 from metalbench.backends.jax.device import JaxDevice
 from metalbench.workloads.base import Arrays

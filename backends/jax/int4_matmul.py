@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
+
 from metalbench.backends.base import Factory, Step, unsupported
 from metalbench.backends.jax.device import JaxDevice
 from metalbench.workloads.base import Arrays

@@ -7,6 +7,9 @@ from functools import partial
 from typing import Any
 
 import mlx.core as mx
+from mlx import nn, optimizers
+from mlx.utils import tree_flatten, tree_map
+
 from metalbench.backends.base import Factory, Outputs, Step
 from metalbench.backends.mlx.device import MlxDevice
 from metalbench.workloads.amp_step import (
@@ -20,8 +23,6 @@ from metalbench.workloads.amp_step import (
     AmpStepCase,
 )
 from metalbench.workloads.base import Arrays
-from mlx import nn, optimizers
-from mlx.utils import tree_flatten, tree_map
 
 Tree = dict[str, mx.array]
 

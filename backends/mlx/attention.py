@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 import mlx.core as mx
+
 from metalbench.backends.base import Factory, Step
 from metalbench.backends.mlx.device import MlxDevice
 from metalbench.workloads.attention import AttentionCase, causal_mask

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+import mlx.core as mx
 import numpy as np
 
-import mlx.core as mx
 from metalbench.backends.base import DeviceMemory, Diagnosis, Outputs, Unsupported
 from metalbench.workloads.base import Array
 

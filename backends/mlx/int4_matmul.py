@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import mlx.core as mx
+
 from metalbench.backends.base import Factory, Step
 from metalbench.backends.mlx.device import MlxDevice
 from metalbench.workloads.base import Arrays

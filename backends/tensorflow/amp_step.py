@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
-
 import tensorflow as tf
+
 from metalbench.backends.base import Factory, Outputs, Step
 from metalbench.backends.tensorflow.device import TensorflowDevice
 from metalbench.workloads.amp_step import (

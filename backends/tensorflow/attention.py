@@ -8,8 +8,8 @@ from typing import Any
 
 import keras
 import numpy as np
-
 import tensorflow as tf
+
 from metalbench.backends.base import Factory, Step
 from metalbench.backends.tensorflow.device import TensorflowDevice
 from metalbench.workloads.attention import AttentionCase, causal_mask

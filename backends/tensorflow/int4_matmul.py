@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import tensorflow as tf
+
 from metalbench.backends.base import Factory, Step, unsupported
 from metalbench.backends.tensorflow.device import TensorflowDevice
 from metalbench.workloads.base import Arrays

@@ -6,6 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
 import torch
+from torch import nn
+from torch.nn import functional
+
 from metalbench.backends.base import Factory, Outputs, Step
 from metalbench.backends.torch.device import TorchDevice
 from metalbench.workloads.amp_step import (
@@ -19,8 +22,6 @@ from metalbench.workloads.amp_step import (
     AmpStepCase,
 )
 from metalbench.workloads.base import Arrays
-from torch import nn
-from torch.nn import functional
 
 
 class Block(nn.Module):

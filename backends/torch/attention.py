@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Mapping
 
 import torch
+from torch.nn import functional
+from torch.nn.attention.bias import causal_lower_right
+
 from metalbench.backends.base import Factory, Step
 from metalbench.backends.torch.device import TorchDevice
 from metalbench.workloads.attention import AttentionCase, causal_mask
 from metalbench.workloads.base import Arrays
-from torch.nn import functional
-from torch.nn.attention.bias import causal_lower_right
 
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
 

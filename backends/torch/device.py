@@ -6,8 +6,8 @@ import warnings
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from metalbench.backends.base import DeviceMemory, Diagnosis, Outputs, Unsupported
 from metalbench.workloads.base import Array
 

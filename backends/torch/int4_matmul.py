@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
+
 from metalbench.backends.base import Factory, Step
 from metalbench.backends.torch.device import TorchDevice
 from metalbench.workloads.base import Arrays
