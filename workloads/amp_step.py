@@ -15,7 +15,7 @@ import numpy as np
 
 from metalbench.workloads.base import EPS, Array, Arrays, Case, Check, Cost, DType, Suite, Workload, reduction_tolerance, rounded
 
-LEARNING_RATE = 1e-3
+LEARNING_RATE = 1e-4
 BETAS = (0.9, 0.999)
 EPSILON = 1e-10  #: small against any gradient: Keras adds it before the bias correction, the others after
 WEIGHT_DECAY = 0.01  #: of every tensor, decoupled: p ← p·(1 − rate·decay) before Adam's update
@@ -25,8 +25,9 @@ GROWTH_INTERVAL = 2000
 
 STEPS = 5  #: length of the trajectory that is checked
 SAMPLED = 1 << 16  #: elements of a tensor whose updates are compared, a seeded choice of larger ones
-#: The least cosine of an update with its reference. In float32 an honest one misses 1 by 1e-9, products in float16 or TF32 by 1e-3.
-COSINE: dict[DType, float] = {"float32": 0.9999, "float16": 0.9, "bfloat16": 0.9}
+#: The least cosine of an update with its reference. In float32 an honest one misses 1 by 1e-9 to 1e-6, one that multiplied in float16
+#: or TF32 by 3e-5 and more.
+COSINE: dict[DType, float] = {"float32": 1 - 5e-6, "float16": 0.9, "bfloat16": 0.9}
 
 
 class AmpStepCase(Case, frozen=True, kw_only=True):
@@ -109,7 +110,7 @@ class AmpStep(Workload[AmpStepCase]):
         return forward + EPS["float32"] / (4 * (1 - BETAS[1]))
 
     def check(self, case: AmpStepCase, inputs: Arrays, outputs: Sequence[Arrays], reference: Arrays) -> Check:
-        """Error: the largest relative one of a loss. Figures: ``lowest_cosine`` of a tensor's update, ``skipped_steps``."""
+        """Error: that of the losses, relative to the largest. Figures: ``lowest_cosine`` of a tensor's update, ``skipped_steps``."""
         names = list(case.shapes())
         tolerance = self.tolerance(case)
         if any(out[name].shape != inputs[name].shape for out in outputs for name in names):
@@ -118,7 +119,7 @@ class AmpStep(Workload[AmpStepCase]):
         moved = {name: np.zeros(reference[f"{name}.at"].size) for name in names}
         for out in outputs:
             loss, expected = float(out["loss"]), float(reference["losses"][applied])
-            error = max(error, abs(loss - expected) / expected) if math.isfinite(loss) else math.inf
+            error = max(error, abs(loss - expected) / float(reference["losses"].max())) if math.isfinite(loss) else math.inf
             if case.dtype == "float16" and all(np.array_equal(out[name], before[name]) for name in names):
                 continue  # the gradients overflowed, and the step was skipped as it should be
             for name in names:

@@ -68,3 +68,7 @@ def _with_default_resume(arguments: list[str]) -> list[str]:
         if argument == "--resume" and following.startswith("-"):
             out.append(run.UNFINISHED)
     return out
+
+
+if __name__ == "__main__":
+    main()

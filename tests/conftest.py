@@ -1,0 +1,29 @@
+"""Every test runs in a home of its own: no cache, store or lock of the user's is read or written."""
+
+import uuid
+
+import pytest
+from support.command import MARK, Bench
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("home")
+    settings = {
+        "HOME": str(folder),
+        "XDG_DATA_HOME": str(folder / "data"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "TMPDIR": str(folder),  # the measurement lock is there
+        MARK: uuid.uuid4().hex,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        for name in ("BENCH_STORE", "NO_COLOR", "PYTHONPATH"):
+            patch.delenv(name, raising=False)
+        yield folder
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(tmp_path)

@@ -1,0 +1,80 @@
+"""Every workload × backend × variant × dtype gives the right answer, or says why it can't."""
+
+import numpy as np
+import pytest
+from support.cases import CATALOG, FRAMEWORKS, SLOW_TO_BUILD, TELLING, THOROUGH, attention, int4, open_device, verdict
+
+from metalbench.backends.base import Unsupported
+
+WORKLOADS = list(TELLING)
+COMBINATIONS = [
+    pytest.param(framework, workload, case, variant, id=f"{framework}-{workload}-{variant}-{case.label()}")
+    for framework in FRAMEWORKS
+    for workload in WORKLOADS
+    for variant in CATALOG.workload(workload).variants
+    for case in TELLING[workload] + (THOROUGH[workload] if variant not in SLOW_TO_BUILD else [])
+]
+
+#: What a framework can't do on the CPU, in its own words or in ours where it has no operator at all.
+UNSUPPORTED = {
+    ("jax", "int4_matmul", "native", None): "no operator",
+    ("tensorflow", "int4_matmul", "native", None): "no operator",
+    ("jax", "attention", "fused", "float16"): "is not supported by dot_general on CPU",
+}
+#: Defects of frameworks on the CPU, named in the README: MLX's product by packed weights, and TensorFlow's einsum, on which Keras's
+#: attention is built, accumulate in 16 bit. Their error grows with the length of the sum, so that short ones may pass.
+DEFECTS = {
+    ("mlx", "int4_matmul", "native"): [int4(dtype, 1, 64) for dtype in ("float16", "bfloat16")],
+    ("tensorflow", "attention", "fused"): [attention(dtype, 4, 1, 16, 512, causal=False) for dtype in ("float16", "bfloat16")],
+}
+
+
+@pytest.mark.parametrize(("framework", "workload", "case", "variant"), COMBINATIONS)
+def test_a_variant_is_right_or_says_why_not(framework, workload, case, variant):
+    device = open_device(framework)
+    reason = UNSUPPORTED.get((framework, workload, variant, None)) or UNSUPPORTED.get((framework, workload, variant, case.dtype))
+    if reason is not None:
+        with pytest.raises(Exception, match=reason) as raised:
+            verdict(framework, workload, case, variant)
+        assert isinstance(raised.value, Unsupported) or device.diagnose(raised.value) == "unsupported"
+        return
+    check = verdict(framework, workload, case, variant)
+    defective = (framework, workload, variant) in DEFECTS and case.dtype != "float32"
+    assert check.ok or defective, check
+
+
+@pytest.mark.parametrize(("framework", "workload", "variant", "case"), [(*where, case) for where, cases in DEFECTS.items() for case in cases])
+def test_a_defect_of_a_framework_is_shown_as_wrong(framework, workload, variant, case):
+    check = verdict(framework, workload, case, variant)
+    assert not check.ok, f"{framework} has mended this: take it off the list here and out of the README"
+    assert check.error < 1  # wrong by its precision, not by our packing
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_backend_answers_for_every_variant_and_names_its_own_choice(framework, workload):
+    open_device(framework)
+    implementation = CATALOG.implementation(framework, workload)
+    assert list(implementation.variants) == list(CATALOG.workload(workload).variants)
+    assert implementation.default in implementation.variants
+
+
+def test_the_quantization_error_is_reported_beside_the_error():
+    check = verdict("torch", "int4_matmul", TELLING["int4_matmul"][0], "native")
+    assert 0.03 < check.figures["quantization_error"] < 0.3  # 4 bits over a range of about six deviations
+    assert check.error < 1e-5
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_training_step_starts_afresh_when_reset(framework):
+    device = open_device(framework)
+    case = TELLING["amp_step"][0]
+    own = CATALOG.workload("amp_step")
+    inputs = own.inputs(case, np.random.default_rng(0))
+    implementation = CATALOG.implementation(framework, "amp_step")
+    step = implementation.variants[implementation.default](device, case, inputs)
+    first = float(device.get(step()["loss"]))
+    for _ in range(3):
+        step()
+    step.reset()
+    assert float(device.get(step()["loss"])) == pytest.approx(first, rel=1e-6)
