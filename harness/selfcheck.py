@@ -19,7 +19,7 @@ LEAST_PRODUCT = 2e-3  #: seconds one product must take, so that dispatch can't h
 LARGEST = 8192  #: rows; enough for milliseconds on any device of today
 LINKS = 8  #: products in the shorter chain; few, so that a queue of limited depth can't hide a missing wait
 REPETITIONS = 7
-ATTEMPTS = 4
+ATTEMPTS = 6
 DOUBLING = (1.8, 2.2)
 CLOSED = 0.9
 

@@ -43,7 +43,9 @@ def test_a_variant_is_right_or_says_why_not(framework, workload, case, variant):
     assert check.ok or defective, check
 
 
-@pytest.mark.parametrize(("framework", "workload", "variant", "case"), [(*where, case) for where, cases in DEFECTS.items() for case in cases])
+@pytest.mark.parametrize(
+    ("framework", "workload", "variant", "case"), [(*where, case) for where, cases in DEFECTS.items() for case in cases]
+)
 def test_a_defect_of_a_framework_is_shown_as_wrong(framework, workload, variant, case):
     check = verdict(framework, workload, case, variant)
     assert not check.ok, f"{framework} has mended this: take it off the list here and out of the README"

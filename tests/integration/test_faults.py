@@ -72,6 +72,19 @@ def test_no_worker_is_left(document):
 
 def test_an_alarm_is_only_raised_where_it_was_asked_for(bench):
     bench.configure(plugins=["faulty.py"])
-    arguments = ("run", "--workload", "faults", "--backend", "numpy-cpu", "--case", "fault=wrong", "--launches", "1", "--budget", "0.02", "-q")
+    arguments = (
+        "run",
+        "--workload",
+        "faults",
+        "--backend",
+        "numpy-cpu",
+        "--case",
+        "fault=wrong",
+        "--launches",
+        "1",
+        "--budget",
+        "0.02",
+        "-q",
+    )
     assert bench(*arguments).returncode == 0
     assert bench(*arguments, "--fail-on", "wrong").returncode == 1

@@ -41,10 +41,11 @@ def gone(patience=10):
 def test_nothing_finished_is_lost_and_resume_completes(bench, kill, moment):
     bench.configure(plugins=["faulty.py", "steady.py"])
     process = bench.start(*ARGUMENTS)
-    time.sleep(random.Random(f"{kill} {moment}").uniform(0.3, 5.5))  # noqa: S311 - a moment, not a secret
+    time.sleep(random.Random(f"{kill} {moment}").uniform(0.3, 5.5))
     os.kill(process.pid, kill)
     out, err = process.communicate(timeout=60)
-    assert process.returncode in ({130, 0} if kill == signal.SIGINT else {-signal.SIGKILL, 0}), err
+    # stopped by the signal itself is what happens before a line of ours runs; a shell calls that 130 too
+    assert process.returncode in ({130, 0, -signal.SIGINT} if kill == signal.SIGINT else {-signal.SIGKILL, 0}), err
     assert "Traceback" not in err
     assert gone()
 
@@ -108,7 +109,7 @@ def test_two_runs_wait_for_each_other_and_say_so(bench):
     first = bench.start(*ARGUMENTS)
     first.stdout.readline()  # it measures
     second = bench(*ARGUMENTS)
-    out, err = first.communicate(timeout=60)
+    _, err = first.communicate(timeout=60)
     assert (first.returncode, second.returncode) == (0, 0), err + second.stderr
     assert "Another run is measuring on this machine; waiting" in second.stderr
     with open_store(str(bench.folder / "results.sqlite")) as store:

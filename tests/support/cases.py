@@ -29,7 +29,7 @@ def int4(dtype, m, group):
 
 
 def amp_step(dtype):
-    return AmpStepCase(dtype=dtype, batch=32, width=64, hidden=128, blocks=2, classes=32)
+    return AmpStepCase(dtype=dtype, batch=32, width=64, hidden=128, blocks=1, classes=32)
 
 
 #: One telling case a dtype: for variants that take seconds to compile, and for planted faults.

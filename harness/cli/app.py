@@ -1,0 +1,36 @@
+"""The command ``bench``. Start-up is part of the product: only Typer and Rich are imported before a command knows it needs more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from metalbench import __version__
+from metalbench.harness.cli import doctor, listing, run, selfcheck, show
+
+app = typer.Typer(
+    name="bench",
+    help="The same machine-learning work through PyTorch, JAX, MLX and TensorFlow, checked and measured alike.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run.run)
+app.command("show")(show.show)
+app.add_typer(listing.app, name="list")
+app.command("selfcheck")(selfcheck.selfcheck)
+app.command("doctor")(doctor.doctor)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"metalbench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def bench(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")] = False,
+) -> None:
+    pass
