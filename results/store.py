@@ -88,14 +88,23 @@ class Store:
         self._insert = INSERT[engine.dialect.name]
         with self._transaction() as db:
             tables = set(sa.inspect(db).get_table_names())
-            if tables and "meta" not in tables:
-                raise StoreError(f"{name} is a database of something else; give --store another place.")
+            if tables:
+                self._recognise(db, tables)
+                return
             _metadata.create_all(db)
             db.execute(self._insert(_meta).values(key="schema", value=str(SCHEMA_VERSION)).on_conflict_do_nothing())
-            found = db.execute(sa.select(_meta.c.value).where(_meta.c.key == "schema")).scalar_one()
+        if engine.dialect.name == "sqlite":
+            with self._transaction() as db:
+                db.exec_driver_sql("PRAGMA journal_mode = WAL")  # readers beside the writer; stays with the file
+
+    def _recognise(self, db: sa.Connection, tables: set[str]) -> None:
+        """Refuse what isn't ours or comes from the future, before anything is written to it."""
+        if "meta" not in tables:
+            raise StoreError(f"{self._name} is a database of something else; give --store another place.")
+        found = db.execute(sa.select(_meta.c.value).where(_meta.c.key == "schema")).scalar_one()
         if int(found) > SCHEMA_VERSION:
             raise StoreError(
-                f"The store {name} was written by a newer metalbench (schema {found}, this one knows {SCHEMA_VERSION}); "
+                f"The store {self._name} was written by a newer metalbench (schema {found}, this one knows {SCHEMA_VERSION}); "
                 "upgrade metalbench or give --store another place."
             )
 
@@ -230,8 +239,8 @@ def open_store(place: str) -> Store:
 
 
 def _settle(connection: Any, _: object) -> None:
-    """SQLite: readers beside the writer, and a commit that is on the disk when it returns, also on macOS."""
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+    """SQLite: a commit is on the disk when it returns, also on macOS."""
+    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
     if sys.platform == "darwin":
         connection.execute("PRAGMA fullfsync = ON")
