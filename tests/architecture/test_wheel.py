@@ -47,7 +47,7 @@ def test_both_packages_are_whole(place):
 
 
 def test_nothing_of_ours_lies_beside_the_package(place):
-    folder, programs = place
+    _, programs = place
     site = Path(run(programs / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     for name in ("harness", "workloads", "backends", "results", "tests"):
         assert not (site / name).exists()

@@ -45,7 +45,7 @@ def test_an_honest_adapter_is_believed(framework):
 @pytest.mark.parametrize(("kind", "name"), [("mps", "torch.mps.synchronize"), ("cuda", "torch.cuda.synchronize")])
 def test_torch_waits_for_an_asynchronous_device(kind, name, monkeypatch):
     open_device("torch")
-    from metalbench.backends.torch.device import TorchDevice  # noqa: PLC0415 - torch may not be installed
+    from metalbench.backends.torch.device import TorchDevice
 
     waited = []
     monkeypatch.setattr(name, lambda: waited.append(name))
@@ -55,7 +55,7 @@ def test_torch_waits_for_an_asynchronous_device(kind, name, monkeypatch):
 
 def test_tensorflow_waits_for_an_asynchronous_device(monkeypatch):
     open_device("tensorflow")
-    from metalbench.backends.tensorflow.device import TensorflowDevice  # noqa: PLC0415 - TensorFlow may not be installed
+    from metalbench.backends.tensorflow.device import TensorflowDevice
 
     waited = []
     monkeypatch.setattr("tensorflow.test.experimental.sync_devices", lambda: waited.append(True))

@@ -23,7 +23,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory):
-    from support.command import Bench  # noqa: PLC0415 - one run for all tests of this module
+    from support.command import Bench
 
     bench = Bench(tmp_path_factory.mktemp("faults"))
     bench.configure("memory_limit_gib = 1\ntimeout = 3", plugins=["faulty.py"])
@@ -58,7 +58,7 @@ def test_wrong_answers_are_shown_and_not_ranked(document):
 
 
 def test_what_the_framework_printed_is_kept(document):
-    from metalbench.results.store import open_store  # noqa: PLC0415
+    from metalbench.results.store import open_store
 
     with open_store(str(document[2].folder / "results.sqlite")) as store:
         records = store.records(store.run("latest").id)

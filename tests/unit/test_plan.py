@@ -1,0 +1,127 @@
+"""Options → cells and their order; inputs made once and alike for all."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metalbench.harness.catalog import Catalog
+from metalbench.harness.errors import PluginError, UsageError
+from metalbench.harness.inputs import load, prepare, trim
+from metalbench.harness.plan import Options, make_plan
+from metalbench.harness.probing import Capability
+from metalbench.harness.protocol import Offer
+
+CATALOG = Catalog()
+BACKENDS = ["torch-cpu", "jax-cpu", "mlx-cpu"]
+OFFERS = {
+    name: Offer(list(CATALOG.workload(name).variants), next(iter(CATALOG.workload(name).variants))) for name in CATALOG.workload_files
+}
+ABLE = {name: Capability(status="ok", offers=OFFERS) for name in BACKENDS}
+
+
+def options(**changes):
+    fields = {"backends": BACKENDS, "workloads": list(OFFERS), "launches": 3, "budget": 0.25, "timeout": 60, "seed": 1}
+    return Options(**(fields | changes))
+
+
+@given(seed=st.integers(0, 2**32), launches=st.integers(1, 6), suite=st.sampled_from(["quick", "standard", "large"]))
+def test_every_cell_is_measured_once_a_launch_in_an_order_the_seed_decides(seed, launches, suite):
+    chosen = options(seed=seed, launches=launches, suite=suite)
+    plan, again = make_plan(chosen, CATALOG, ABLE), make_plan(chosen, CATALOG, ABLE)
+    assert plan == again
+    measured = Counter((place, block.launch) for block in plan.blocks for place in block.cells)
+    assert measured == Counter({(place, launch): 1 for place in range(len(plan.cells)) for launch in range(launches)})
+    assert [block.launch for block in plan.blocks] == sorted(block.launch for block in plan.blocks)
+    for block in plan.blocks:
+        assert {plan.cells[place].backend for place in block.cells} == {block.backend}
+
+
+def test_rounds_differ_in_their_order():
+    plan = make_plan(options(), CATALOG, ABLE)
+    orders = [[place for block in plan.blocks if block.launch == launch for place in block.cells] for launch in range(3)]
+    assert orders[0] != orders[1] != orders[2]
+
+
+def test_quick_has_about_ten_cells_a_backend_and_the_others_every_variant():
+    quick = Counter(cell.backend for cell in make_plan(options(), CATALOG, ABLE).cells)
+    assert all(8 <= count <= 12 for count in quick.values())
+    standard = make_plan(options(suite="standard"), CATALOG, ABLE)
+    for name, offer in OFFERS.items():
+        assert {cell.variant for cell in standard.cells if cell.workload == name} == set(offer.variants)
+
+
+def test_a_backend_that_cannot_be_asked_keeps_its_rows():
+    plan = make_plan(options(), CATALOG, ABLE | {"mlx-cpu": Capability(status="unavailable", reason="not installed")})
+    count = Counter(cell.backend for cell in plan.cells)
+    assert count["mlx-cpu"] == count["torch-cpu"]
+    assert {cell.variant for cell in plan.cells if cell.backend == "mlx-cpu"} == {"default"}
+
+
+def test_filters_of_one_key_are_alternatives_and_of_two_conditions():
+    cases = [("dtype", "float32"), ("dtype", "bfloat16"), ("causal", "True")]
+    plan = make_plan(options(suite="standard", workloads=["attention"], cases=cases), CATALOG, ABLE)
+    assert {(cell.case["dtype"], cell.case["causal"]) for cell in plan.cells} == {("float32", True), ("bfloat16", True)}
+    with pytest.raises(UsageError, match="at once"):
+        make_plan(options(workloads=["attention"], cases=[("dtype", "bfloat16"), ("queries", "1")]), CATALOG, ABLE)
+
+
+def test_keys_of_cells_are_stable_and_distinct():
+    cells = make_plan(options(suite="standard"), CATALOG, ABLE).cells
+    assert len({cell.key() for cell in cells}) == len(cells)
+    assert cells[0].key() == make_plan(options(suite="standard", seed=9), CATALOG, ABLE).cells[0].key()
+
+
+def test_inputs_are_made_once_and_read_back_byte_for_byte(tmp_path):
+    workload, source = CATALOG.workload("fft"), CATALOG.workload_files["fft"]
+    case = next(iter(workload.cases("quick")))
+    folder = prepare(workload, case, 0, source, tmp_path)
+    stamp = (folder / "inputs" / "x.npy").stat().st_mtime_ns
+    assert prepare(workload, case, 0, source, tmp_path) == folder
+    assert (folder / "inputs" / "x.npy").stat().st_mtime_ns == stamp
+    assert prepare(workload, case, 1, source, tmp_path) != folder
+    other = prepare(workload, case, 0, source, tmp_path / "elsewhere")
+    (inputs, reference), (theirs, _) = load(folder), load(other)
+    assert inputs["x"].tobytes() == theirs["x"].tobytes()
+    np.testing.assert_array_equal(reference["out"], workload.reference(case, inputs)["out"])
+    with pytest.raises(ValueError, match="read-only"):
+        inputs["x"][0] = 0
+
+
+def test_a_half_made_folder_never_shows(tmp_path, monkeypatch):
+    workload, source = CATALOG.workload("fft"), CATALOG.workload_files["fft"]
+    case = next(iter(workload.cases("quick")))
+
+    def broken(self, case, inputs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(workload), "reference", broken)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(workload, case, 0, source, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    prepare(workload, case, 0, source, tmp_path)
+
+
+def test_the_least_recently_used_inputs_go_first(tmp_path):
+    workload, source = CATALOG.workload("int4_matmul"), CATALOG.workload_files["int4_matmul"]
+    cases = list(workload.cases("quick"))
+    folders = [prepare(workload, case, 0, source, tmp_path) for case in cases]
+    os.utime(folders[0], (1, 1))
+    trim(tmp_path, sum(file.stat().st_size for file in folders[1].rglob("*.npy")))
+    assert [folder.exists() for folder in folders] == [False, True]
+
+
+def test_plugins_bring_workloads_backends_and_implementations():
+    plugins = Path(__file__).parent.parent / "plugins"
+    catalog = Catalog([plugins / "faulty.py", plugins / "steady.py"])
+    assert {"faults", "steady"} <= set(catalog.workload_files)
+    assert "numpy-cpu" in catalog.backends
+    assert catalog.implementation("numpy", "steady").default == "native"
+    assert catalog.implementation("numpy", "fft") is None
+    with pytest.raises(PluginError, match="does not exist"):
+        Catalog([plugins / "missing.py"])

@@ -1,0 +1,229 @@
+"""Store, statistics, summaries and printers."""
+
+import math
+import threading
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from metalbench.results.quantities import Quantity, format_duration, printable
+from metalbench.results.record import Cell, Host, Measurement, Memory, Record, Run
+from metalbench.results.statistics import estimate, tied
+from metalbench.results.store import StoreError, open_store
+from metalbench.results.summary import Summary, summarise
+from metalbench.results.tables import report
+
+HOST = Host(key="k", facts={"chip": "M5", "cores": "10"})
+
+
+def make_cell(backend="torch-cpu", variant="fused", size=8, **changes):
+    fields = {
+        "workload": "w", "version": 1, "case": {"size": size}, "backend": backend, "environment": "current", "variant": variant,
+        "protocol": "latency", "policy": "ieee-float32",
+    }  # fmt: skip
+    return Cell(**(fields | changes))
+
+
+def make_run(cells, name="r", label="", started=1.0):
+    return Run(id=name, started=started, label=label, host=HOST, plan=msgspec.Raw(msgspec.json.encode({"cells": cells, "more": 1})))
+
+
+def timed(cell, launch, medians, **changes):
+    spans = {"spans_ns": [round(value) for value in medians], "status": "ok", "flops": 100, "bytes": 50} | changes
+    return Record(cell=cell, launch=launch, started=10.0 + launch, measurement=Measurement(**spans))
+
+
+scalars = st.one_of(st.text(max_size=20), st.integers(-(2**53), 2**53), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))
+measurements = st.builds(
+    Measurement,
+    status=st.sampled_from(["ok", "wrong", "crashed", "oom"]),
+    reason=st.text(max_size=50),
+    spans_ns=st.lists(st.integers(1, 2**62), max_size=30),
+    calls_per_sample=st.integers(1, 10**6),
+    first_call_ns=st.one_of(st.none(), st.integers(0, 2**62)),
+    max_error=st.one_of(st.none(), st.floats(0, 1e300)),
+    figures=st.dictionaries(st.text(max_size=5), st.floats(allow_nan=False, allow_infinity=False), max_size=3),
+    facts=st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
+    memory=st.one_of(st.none(), st.builds(Memory, device_peak=st.one_of(st.none(), st.integers(0, 2**60)), process_shared=st.booleans())),
+    log=st.text(max_size=50),
+)
+
+
+@given(case=st.dictionaries(st.text(min_size=1, max_size=8), scalars, max_size=4), measurement=measurements, label=st.text(max_size=20))
+def test_what_is_stored_comes_back(tmp_path_factory, case, measurement, label):
+    cell = make_cell(case=case)
+    record = Record(cell=cell, launch=3, started=123.5, measurement=measurement)
+    with open_store(str(tmp_path_factory.mktemp("store") / "s.sqlite")) as store:
+        store.begin(make_run([cell], label=label))
+        store.add("r", record)
+        assert store.records("r") == [record]
+        assert store.run("latest").label == label
+        assert store.run("latest").cells() == [cell]
+
+
+@pytest.mark.parametrize("name", ["mit Leerzeichen.sqlite", "日本語.sqlite", "100%?#&.sqlite", "file:x", "a'b\"c"])
+def test_a_plain_path_is_taken_as_it_is(tmp_path, name):
+    with open_store(str(tmp_path / "ny mappe" / name)) as store:
+        store.begin(make_run([make_cell()]))
+    assert (tmp_path / "ny mappe" / name).is_file()
+
+
+def test_a_record_is_kept_once_and_takes_the_mark_away(tmp_path):
+    cell = make_cell()
+    with open_store(f"sqlite:///{tmp_path / 's.sqlite'}") as store:
+        store.begin(make_run([cell]))
+        store.mark("r", cell.key(), 0, "boot")
+        assert store.marked("r") == (cell.key(), 0, "boot")
+        store.add("r", timed(cell, 0, [100]))
+        assert store.marked("r") is None
+        store.add("r", timed(cell, 0, [999]))
+        assert [record.measurement.spans_ns for record in store.records("r")] == [[100]]
+
+
+def test_runs_are_found_by_id_label_and_age(tmp_path):
+    with open_store(str(tmp_path / "s.sqlite")) as store:
+        for index, label in enumerate(["nightly", "latest~9", "nightly", "oddly'; drop table run; --"]):
+            store.begin(make_run([make_cell()], name=f"id{index}", label=label, started=float(index)))
+        assert store.run("nightly").id == "id2"
+        assert store.run("id0").id == "id0"
+        assert store.run("latest").id == "id3"
+        assert store.run("latest~3").id == "id0"
+        assert store.run("oddly'; drop table run; --").id == "id3"
+        with pytest.raises(StoreError, match="did you mean nightly"):
+            store.run("nigthly")
+        with pytest.raises(StoreError, match="no run called 'latest~4'"):
+            store.run("latest~4")
+        store.finish("id3", "finished")
+        assert store.unfinished().id == "id2"
+        assert [run.id for run in store.runs(2)] == ["id3", "id2"]
+
+
+def test_a_reader_is_not_kept_waiting_by_a_writer(tmp_path):
+    place = str(tmp_path / "s.sqlite")
+    cells = [make_cell(size=size) for size in range(40)]
+    with open_store(place) as store:
+        store.begin(make_run(cells))
+
+    def write():
+        with open_store(place) as writer:
+            for cell in cells:
+                writer.add("r", timed(cell, 0, [1]))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    with open_store(place) as reader:
+        counts = []
+        while thread.is_alive():
+            counts.append(len(reader.records("r")))
+        thread.join()
+        assert counts == sorted(counts)
+        assert len(reader.records("r")) == len(cells)
+
+
+positive = st.floats(1, 1e12)
+
+
+@given(medians=st.lists(positive, min_size=2, max_size=12))
+def test_an_interval_holds_its_median_and_is_student_s(medians):
+    found = estimate(medians)
+    assert found.low <= found.median <= found.high
+    logs = np.log(medians)
+    spread = logs.std(ddof=1) / math.sqrt(len(logs))
+    if spread > 1e-9:
+        low, high = stats.t.interval(0.95, len(logs) - 1, logs.mean(), spread)
+        assert found.low == pytest.approx(min(found.median, math.exp(low)), rel=1e-6)
+        assert found.high == pytest.approx(max(found.median, math.exp(high)), rel=1e-6)
+
+
+def test_a_single_launch_has_no_interval_and_no_rivals():
+    assert estimate([5.0]) == (5.0, None, None)
+    assert tied([5.0], [4.0, 4.1])
+
+
+@given(ours=st.lists(positive, min_size=2, max_size=8), theirs=st.lists(positive, min_size=2, max_size=8))
+def test_ties_are_welch_s(ours, theirs):
+    ratio = np.median(ours) / np.median(theirs)
+    logs = np.log(ours), np.log(theirs)
+    if abs(ratio - 1) < 0.01:
+        assert tied(ours, theirs)
+    elif min(side.std() for side in logs) > 1e-6:
+        p = stats.ttest_ind(*logs, equal_var=False).pvalue
+        if abs(p - 0.05) > 1e-6:
+            assert tied(ours, theirs) == (p > 0.05)
+
+
+def test_launches_that_scatter_make_intervals_that_cover_the_truth():
+    rng = np.random.default_rng(0)
+    hits = sum(low <= 1.0 <= high for _, low, high in (estimate(list(np.exp(rng.normal(0, 0.05, 5)))) for _ in range(2000)))
+    assert 0.93 < hits / 2000 < 0.97
+
+
+def test_a_cell_takes_the_gravest_status_of_its_launches():
+    cell = make_cell()
+    records = [timed(cell, 0, [5]), timed(cell, 1, [5], status="wrong", reason="off"), timed(cell, 2, [5])]
+    summary = Summary(records)
+    assert (summary.status, summary.reason, summary.ranked) == ("wrong", "off", False)
+    records[2] = timed(cell, 2, [], status="crashed", reason="signal")
+    assert Summary(records).status == "crashed"
+
+
+def marks(records, relative_to=None):
+    run = make_run(list({record.cell.key(): record.cell for record in records}.values()))
+    shown = report(run, records, lambda cell: f"size {cell.case['size']}", relative_to)
+    (row,) = shown.tables[0].rows
+    return [[str(quantity) for line in field for quantity in line] for field in row[1:]]
+
+
+def test_wrong_cells_take_part_in_no_ratio_and_every_tie_is_marked():
+    rng = np.random.default_rng(1)
+
+    def launches(backend, ns, **changes):
+        return [timed(make_cell(backend), launch, [ns * rng.normal(1, 0.01)] * 3, **changes) for launch in range(5)]
+
+    fields = marks([*launches("a", 1e6), *launches("b", 1.004e6), *launches("c", 2e6), *launches("d", 1e5, status="wrong", max_error=0.5)])
+    assert ["★" in "".join(field) for field in fields] == [True, True, False, False]
+    assert next(text for text in fields[2] if text.endswith("×"))[:3] in {"1.9", "2.0"}
+    assert not any(text.endswith("×") for text in fields[3])
+    assert "⚠ wrong" in fields[3]
+    relative = marks([*launches("a", 1e6), *launches("c", 2e6)], "c")
+    assert next(text for text in relative[0] if text.endswith("×"))[:3] in {"0.5", "0.4"}
+
+
+def test_drift_and_the_incredible_are_marked():
+    cell = make_cell()
+    steady = {"sentinel_before_ns": 100, "sentinel_after_ns": 105}
+    drifted = {"sentinel_before_ns": 100, "sentinel_after_ns": 130}
+    assert not Summary([timed(cell, 0, [5], **steady), timed(cell, 1, [5], **drifted)]).drifted
+    assert Summary([timed(cell, 0, [5], **drifted), timed(cell, 1, [5], **drifted)]).drifted
+    assert Summary([timed(cell, 0, [5], empty_call_ns=6.0)]).incredible
+    assert not Summary([timed(cell, 0, [7], empty_call_ns=6.0)]).incredible
+
+
+def test_the_order_is_the_plan_s_and_the_default_variant_leads():
+    cells = [make_cell(variant="composed"), make_cell(variant="fused"), make_cell(variant="composed", size=9), make_cell(size=9)]
+    records = [timed(cell, 0, [5], default_variant=cell.variant == "fused") for cell in reversed(cells)]
+    run = make_run(cells)
+    assert [summary.cell for summary in summarise(run, records)] == cells
+    main, by_variant = report(run, records, lambda cell: str(cell.case["size"])).tables[:2]
+    assert [str(row[1][-1][0]) for row in main.rows] == ["fused", "fused"]
+    assert [str(row[1][0][0]) for row in by_variant.rows] == ["composed", "fused"] * 2
+
+
+@given(st.floats(1e-3, 1e13))
+def test_durations_keep_three_digits(ns):
+    number, unit = format_duration(ns).split()
+    assert float(number) * {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[unit] == pytest.approx(ns, rel=0.006, abs=0.006)
+
+
+@given(st.text())
+def test_untrusted_text_is_one_printable_line(text):
+    assert printable(text).isprintable()
+
+
+def test_what_is_missing_is_a_dash():
+    for hint in ("duration", "bytes", "ratio", "flops", "bandwidth", "error"):
+        assert str(Quantity(None, hint)) == "–"
