@@ -14,6 +14,7 @@ app = typer.Typer(
     help="The same machine-learning work through PyTorch, JAX, MLX and TensorFlow, checked and measured alike.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: Rich's takes longer to import than all the rest
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)

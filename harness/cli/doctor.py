@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from metalbench import __version__
 from metalbench.harness.cli import context
 
 
 def doctor() -> None:
     """Look at the machine and try every backend; each line that is not well says what to do."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     from metalbench.harness.environments import cache_folder, current, data_folder
     from metalbench.harness.host import host, load
     from metalbench.harness.probing import probe
@@ -31,7 +31,7 @@ def doctor() -> None:
     for name, capability in probe(ctx.catalog.backends, ctx.catalog, current(), ctx.plugins).items():
         versions = ", ".join(f"{key} {value}" for key, value in capability.facts.items() if key in _packages(name, ctx))
         what = versions if capability.status == "ok" else capability.reason
-        table.add_row(name, capability.status, escape(what))
+        table.add_row(name, capability.status, Text(what))
     Console().print(table)
 
 

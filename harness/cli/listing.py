@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from metalbench.harness.cli import context
 
-app = typer.Typer(help="List workloads, backends, suites or runs.", no_args_is_help=True)
+app = typer.Typer(help="List workloads, backends, suites or runs.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command()
@@ -66,16 +64,10 @@ def runs(store: context.StoreOption = None, limit: Annotated[int, typer.Option(m
 
 
 def _print(rows: Sequence[tuple[str, ...]]) -> None:
-    """Plain aligned columns, wrapped to the terminal; the first one is never cut."""
-    table = Table(box=None, show_header=False, padding=(0, 3, 0, 0))
-    table.add_column(no_wrap=True)
-    for row in rows:
-        table.add_row(*(_plain(text) for text in row))
-    Console().print(table, markup=False)
+    """Plain aligned columns; labels are anybody's text, and lose what isn't printable."""
+    from metalbench.results.quantities import printable
 
-
-def _plain(text: str) -> str:
-    """Labels are anybody's text: no markup, no control characters."""
-    from rich.markup import escape
-
-    return escape("".join(character if character.isprintable() else "�" for character in text))
+    clean = [[printable(text) for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
+    for row in clean:
+        print("   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())

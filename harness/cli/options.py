@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from metalbench.harness.cli import context
@@ -30,6 +29,8 @@ class Given(NamedTuple):
 
 def make_options(given: Given, ctx: context.Context) -> Options:
     """Options from the command line, ``bench.toml`` and the suite's defaults, in this order. UsageError for unknown names."""
+    import secrets
+
     from metalbench.harness.plan import SUITES, Options
 
     config, catalog = ctx.config, ctx.catalog

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -91,6 +90,8 @@ def _planned(options: Options, ctx: context.Context) -> tuple[Plan, Mapping[str,
 
 
 def _begin(results: Store, plan: Plan, label: str) -> Run:
+    import secrets
+
     import msgspec
 
     from metalbench.harness.host import host
