@@ -31,7 +31,7 @@ class Defaults(msgspec.Struct, frozen=True):
 
 
 SUITES: Mapping[Suite, Defaults] = {
-    "quick": Defaults(3, 0.25, 120, every_variant=False, about="a few telling cases of each workload, default variants: three minutes"),
+    "quick": Defaults(3, 0.2, 120, every_variant=False, about="a few telling cases of each workload, default variants: three minutes"),
     "standard": Defaults(5, 1.0, 300, every_variant=True, about="sized for a laptop's GPU, every variant and dtype"),
     "large": Defaults(5, 2.0, 600, every_variant=True, about="sized for a data-centre GPU, every variant and dtype"),
 }
