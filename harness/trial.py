@@ -181,7 +181,7 @@ def _first_call(device: Device, step: Step) -> tuple[int, str, dict[str, Array]]
     device.wait(outputs)
     span = time.perf_counter_ns() - begin
     now = _cache_entries()
-    state = "filled" if now > entries else "used" if now else "none"
+    state = "filled" if now > entries else "unchanged" if now else "none"
     return span, state, _fetch(device, outputs)
 
 

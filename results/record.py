@@ -56,7 +56,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     calls_per_sample: int = 1
     rejected: int = 0  #: samples thrown away because the clock did not advance
     first_call_ns: int | None = None
-    compile_cache: str = ""  #: "filled" by the first call, "used" as it was, or "none"
+    compile_cache: str = ""  #: "filled" by the first call, "unchanged", or "none" where there is nothing in it
     empty_call_ns: float | None = None
     warmup_calls: int = 0
     warmup_settled: bool = False

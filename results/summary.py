@@ -68,6 +68,11 @@ class Summary:
         return max((found.max_error for found in self.measurements if found.max_error is not None), default=None)
 
     @property
+    def figures(self) -> dict[str, float]:
+        """What the check found beside the error, such as what quantization costs; of the last launch that has any."""
+        return next((found.figures for found in reversed(self.measurements) if found.figures), {})
+
+    @property
     def memory(self) -> Memory | None:
         """The pass with the largest process peak."""
         passes = [found.memory for found in self.measurements if found.memory is not None]

@@ -39,12 +39,19 @@ class Report(NamedTuple):
 
 
 def report(run: Run, records: Sequence[Record], naming: Naming, relative_to: str | None = None) -> Report:
-    """The tables of a run: times by workload, memory, and what did not run and why."""
+    """The tables of a run: times by workload, memory, what did not run and why, and how exact the answers were."""
     summaries = summarise(run, records)
     tables: list[Table] = []
     for workload in dict.fromkeys(summary.cell.workload for summary in summaries):
         tables += _times(workload, [summary for summary in summaries if summary.cell.workload == workload], naming, relative_to)
-    tables += [table for table in (_memory(summaries, naming), _absences(summaries, naming), _oddities(summaries, naming)) if table.rows]
+    others = (
+        _by_backend("Peak memory", summaries, naming, _peaks),
+        _sources(summaries),
+        _absences(summaries, naming),
+        _oddities(summaries, naming),
+        _by_backend("Errors against float64, of what is tolerated", summaries, naming, _errors),
+    )
+    tables += [table for table in others if table.rows]
     legend = LEGEND if relative_to is None else LEGEND.replace("to the best", f"to {relative_to}")
     return Report(f"Run {run.id}{f' “{run.label}”' if run.label else ''}", _facts(run, summaries), legend, tables)
 
@@ -139,18 +146,37 @@ def _field(summary: Summary | None, best: Summary | None, base: Summary | None, 
     return [line for line in (time_line, [*standing, *filter(None, rates)], variant) if line]
 
 
-def _memory(summaries: Sequence[Summary], naming: Naming) -> Table:
-    rows = []
-    for summary in summaries:
-        memory = summary.memory
-        if memory is None or summary.status not in TIMED:
-            continue
-        process = [Quantity(memory.process_peak, "bytes"), *([Quantity("(shared)")] if memory.process_shared else [])]
-        cell = summary.cell
-        sources = "; ".join(filter(None, [memory.device_source, memory.process_source]))
-        peaks = [[[Quantity(summary.device_peak, "bytes")]], [process]]
-        rows.append([_text(f"{cell.workload} {naming(cell)}"), _text(f"{cell.backend} {cell.variant}"), *peaks, _text(sources)])
-    return Table("Peak memory", ["case", "backend and variant", "device", "process", "sources (shared: with cells before it)"], rows)
+def _by_backend(title: str, summaries: Sequence[Summary], naming: Naming, field: Callable[[Summary], Field]) -> Table:
+    """A row a case that was timed, named with its variant where that isn't the backend's own choice; a column a backend."""
+    timed = [summary for summary in summaries if summary.status in TIMED]
+    backends = list(dict.fromkeys(summary.cell.backend for summary in timed))
+    rows: dict[str, dict[str, Field]] = {}
+    for summary in timed:
+        variant = "" if summary.default else f" {summary.cell.variant}"
+        rows.setdefault(f"{summary.cell.workload} {naming(summary.cell)}{variant}", {})[summary.cell.backend] = field(summary)
+    nothing: Field = [[Quantity(None)]]
+    return Table(title, ["case", *backends], [[_text(name), *(row.get(b, nothing) for b in backends)] for name, row in rows.items()])
+
+
+def _peaks(summary: Summary) -> Field:
+    memory = summary.memory
+    if memory is None:
+        return [[Quantity(None)]]
+    shared = [Quantity("(shared)")] if memory.process_shared else []
+    device = [[Quantity("device"), Quantity(summary.device_peak, "bytes")]] if summary.device_peak is not None else []
+    return [*device, [Quantity("process"), Quantity(memory.process_peak, "bytes"), *shared]]
+
+
+def _sources(summaries: Sequence[Summary]) -> Table:
+    """Where each backend's memory figures come from."""
+    seen = {(s.cell.backend, s.memory.device_source, s.memory.process_source) for s in summaries if s.memory is not None}
+    title = "Sources of peak memory (shared: the process had measured other cells before)"
+    return Table(title, ["backend", "device", "process"], [[_text(text) for text in row] for row in sorted(seen)])
+
+
+def _errors(summary: Summary) -> Field:
+    error = [Quantity(summary.max_error, "error"), Quantity("of"), Quantity(summary.tolerance, "error")]
+    return [error, *([Quantity(f"{name.replace('_', ' ')} {value:.3g}")] for name, value in summary.figures.items())]
 
 
 def _absences(summaries: Sequence[Summary], naming: Naming) -> Table:

@@ -48,7 +48,7 @@ class AmpStepCase(Case, frozen=True, kw_only=True):
         return shapes | _norm("norm", self.width) | _linear("head", self.width, self.classes)
 
     def label(self) -> str:
-        return f"{self.batch}×{self.width}, {self.blocks} blocks of {self.hidden}, {self.classes} classes {self.dtype}"
+        return f"{self.batch}×{self.width}, {self.blocks}×{self.hidden} hidden, {self.classes} classes {self.dtype}"
 
 
 class AmpStep(Workload[AmpStepCase]):

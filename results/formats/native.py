@@ -44,7 +44,7 @@ def _cell(summary: Summary) -> dict[str, Any]:
         "bytes": summary.bytes,
         "device_peak_bytes": summary.device_peak,
         "process_peak_bytes": memory.process_peak if memory else None,
-        "facts": summary.facts,
+        "facts": {**summary.facts, **summary.figures},
         "launches": [_launch(record.launch, record.measurement) for record in summary.records],
     }
 
