@@ -18,46 +18,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
+from metalbench.results import schema
 from metalbench.results.record import SCHEMA_VERSION, Cell, Host, Measurement, Record, Run, RunState
 
 #: the databases a store can be in, and how each inserts what may be there already
 INSERT: dict[str, Callable[[sa.Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 REMEDY = "give a file, or a sqlite:/// or postgresql:// URL"
-
-_metadata = sa.MetaData()
-_meta = sa.Table("meta", _metadata, sa.Column("key", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False))
-_host = sa.Table("host", _metadata, sa.Column("key", sa.Text, primary_key=True), sa.Column("facts", sa.Text, nullable=False))
-_run = sa.Table(
-    "run",
-    _metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("started", sa.Double, nullable=False),
-    sa.Column("label", sa.Text, nullable=False),
-    sa.Column("host", sa.ForeignKey("host.key"), nullable=False),
-    sa.Column("plan", sa.Text, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),
-)
-_cell = sa.Table("cell", _metadata, sa.Column("key", sa.Text, primary_key=True), sa.Column("fields", sa.Text, nullable=False))
-_record = sa.Table(
-    "record",
-    _metadata,
-    sa.Column("run", sa.ForeignKey("run.id"), primary_key=True),
-    sa.Column("cell", sa.ForeignKey("cell.key"), primary_key=True),
-    sa.Column("launch", sa.Integer, primary_key=True),
-    sa.Column("host", sa.ForeignKey("host.key"), nullable=False),  # with the cell it is the series
-    sa.Column("started", sa.Double, nullable=False),
-    sa.Column("spans", sa.LargeBinary, nullable=False),  # int64, little-endian
-    sa.Column("measurement", sa.Text, nullable=False),  # JSON, without the spans
-    sa.Index("record_by_series", "host", "cell", "started"),
-)
-_mark = sa.Table(
-    "mark",
-    _metadata,
-    sa.Column("run", sa.ForeignKey("run.id"), primary_key=True),
-    sa.Column("cell", sa.Text, nullable=False),
-    sa.Column("launch", sa.Integer, nullable=False),
-    sa.Column("boot_id", sa.Text, nullable=False),
-)
 
 
 class StoreError(Exception):
@@ -91,8 +57,8 @@ class Store:
             if tables:
                 self._recognise(db, tables)
                 return
-            _metadata.create_all(db)
-            db.execute(self._insert(_meta).values(key="schema", value=str(SCHEMA_VERSION)).on_conflict_do_nothing())
+            schema.metadata.create_all(db)
+            db.execute(self._insert(schema.meta).values(key="schema", value=str(SCHEMA_VERSION)).on_conflict_do_nothing())
         if engine.dialect.name == "sqlite":
             with self._transaction() as db:
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")  # readers beside the writer; stays with the file
@@ -101,7 +67,7 @@ class Store:
         """Refuse what isn't ours or comes from the future, before anything is written to it."""
         if "meta" not in tables:
             raise StoreError(f"{self._name} is a database of something else; give --store another place.")
-        found = db.execute(sa.select(_meta.c.value).where(_meta.c.key == "schema")).scalar_one()
+        found = db.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")).scalar_one()
         if int(found) > SCHEMA_VERSION:
             raise StoreError(
                 f"The store {self._name} was written by a newer metalbench (schema {found}, this one knows {SCHEMA_VERSION}); "
@@ -117,66 +83,79 @@ class Store:
     def begin(self, run: Run) -> None:
         with self._transaction() as db:
             facts = msgspec.json.encode(run.host.facts).decode()
-            db.execute(self._insert(_host).values(key=run.host.key, facts=facts).on_conflict_do_nothing())
+            db.execute(self._insert(schema.host).values(key=run.host.key, facts=facts).on_conflict_do_nothing())
             values = {"id": run.id, "started": run.started, "label": run.label, "host": run.host.key, "state": run.state}
-            db.execute(self._insert(_run).values(plan=bytes(run.plan).decode(), **values))
+            db.execute(self._insert(schema.run).values(plan=bytes(run.plan).decode(), **values))
 
     def finish(self, run_id: str, state: RunState) -> None:
         with self._transaction() as db:
-            db.execute(_run.update().where(_run.c.id == run_id).values(state=state))
+            db.execute(schema.run.update().where(schema.run.c.id == run_id).values(state=state))
 
     def mark(self, run_id: str, cell: str, launch: int, boot_id: str) -> None:
         """Note what is about to be measured, so that a machine that goes down over it is not driven there again."""
         with self._transaction() as db:
-            db.execute(_mark.delete().where(_mark.c.run == run_id))
-            db.execute(_mark.insert().values(run=run_id, cell=cell, launch=launch, boot_id=boot_id))
+            db.execute(schema.mark.delete().where(schema.mark.c.run == run_id))
+            db.execute(schema.mark.insert().values(run=run_id, cell=cell, launch=launch, boot_id=boot_id))
 
     def marked(self, run_id: str) -> Mark | None:
         with self._transaction() as db:
-            row = db.execute(sa.select(_mark.c.cell, _mark.c.launch, _mark.c.boot_id).where(_mark.c.run == run_id)).one_or_none()
+            row = db.execute(
+                sa.select(schema.mark.c.cell, schema.mark.c.launch, schema.mark.c.boot_id).where(schema.mark.c.run == run_id)
+            ).one_or_none()
         return None if row is None else Mark(*row)
 
     def clear_mark(self, run_id: str) -> None:
         with self._transaction() as db:
-            db.execute(_mark.delete().where(_mark.c.run == run_id))
+            db.execute(schema.mark.delete().where(schema.mark.c.run == run_id))
 
     def add(self, run_id: str, record: Record) -> None:
         """Keep a record and take the run's mark away, at once or not at all. A second record of the same launch is ignored."""
         key = record.cell.key()
         bare = msgspec.structs.replace(record.measurement, spans_ns=[])
-        host = sa.select(_run.c.host).where(_run.c.id == run_id).scalar_subquery()
+        host = sa.select(schema.run.c.host).where(schema.run.c.id == run_id).scalar_subquery()
         spans = struct.pack(f"<{len(record.measurement.spans_ns)}q", *record.measurement.spans_ns)
         values = {"run": run_id, "cell": key, "launch": record.launch, "started": record.started, "spans": spans}
         with self._transaction() as db:
             fields = msgspec.json.encode(record.cell).decode()
-            db.execute(self._insert(_cell).values(key=key, fields=fields).on_conflict_do_nothing())
+            db.execute(self._insert(schema.cell).values(key=key, fields=fields).on_conflict_do_nothing())
             measurement = msgspec.json.encode(bare).decode()
-            db.execute(self._insert(_record).values(host=host, measurement=measurement, **values).on_conflict_do_nothing())
-            db.execute(_mark.delete().where(_mark.c.run == run_id))
+            db.execute(self._insert(schema.record).values(host=host, measurement=measurement, **values).on_conflict_do_nothing())
+            db.execute(schema.mark.delete().where(schema.mark.c.run == run_id))
 
     def records(self, run_id: str) -> list[Record]:
         """The run's records in the order they were made."""
-        columns = (_cell.c.fields, _record.c.launch, _record.c.started, _record.c.spans, _record.c.measurement)
-        query = sa.select(*columns).join(_cell, _cell.c.key == _record.c.cell).where(_record.c.run == run_id).order_by(_record.c.started)
+        columns = (
+            schema.cell.c.fields,
+            schema.record.c.launch,
+            schema.record.c.started,
+            schema.record.c.spans,
+            schema.record.c.measurement,
+        )
+        query = (
+            sa.select(*columns)
+            .join(schema.cell, schema.cell.c.key == schema.record.c.cell)
+            .where(schema.record.c.run == run_id)
+            .order_by(schema.record.c.started)
+        )
         with self._transaction() as db:
             return [_decode(row) for row in db.execute(query)]
 
     def runs(self, limit: int) -> list[RunSummary]:
         """The newest first."""
-        count = sa.select(sa.func.count()).where(_record.c.run == _run.c.id).scalar_subquery()
-        columns = (_run.c.id, _run.c.started, _run.c.label, _run.c.state, count)
+        count = sa.select(sa.func.count()).where(schema.record.c.run == schema.run.c.id).scalar_subquery()
+        columns = (schema.run.c.id, schema.run.c.started, schema.run.c.label, schema.run.c.state, count)
         with self._transaction() as db:
-            return [RunSummary(*row) for row in db.execute(sa.select(*columns).order_by(_run.c.started.desc()).limit(limit))]
+            return [RunSummary(*row) for row in db.execute(sa.select(*columns).order_by(schema.run.c.started.desc()).limit(limit))]
 
     def run(self, name: str) -> Run:
         """The run with this id, else the newest with this label; ``latest`` is the newest of all, ``latest~1`` the one before."""
         word, tilde, back = name.partition("~")
-        runs = sa.select(_run.c.id)
+        runs = sa.select(schema.run.c.id)
         if word == "latest" and (back.isascii() and back.isdigit() if tilde else True):
-            query = runs.order_by(_run.c.started.desc()).offset(int(back or 0))
+            query = runs.order_by(schema.run.c.started.desc()).offset(int(back or 0))
         else:
-            named = runs.where(sa.or_(_run.c.id == name, _run.c.label == name))
-            query = named.order_by(sa.case((_run.c.id == name, 0), else_=1), _run.c.started.desc())
+            named = runs.where(sa.or_(schema.run.c.id == name, schema.run.c.label == name))
+            query = named.order_by(sa.case((schema.run.c.id == name, 0), else_=1), schema.run.c.started.desc())
         with self._transaction() as db:
             found = db.execute(query.limit(1)).scalars().first()
         if found is None:
@@ -185,13 +164,17 @@ class Store:
 
     def unfinished(self) -> Run | None:
         """The newest run that did not come to its end."""
-        query = sa.select(_run.c.id).where(_run.c.state != "finished").order_by(_run.c.started.desc()).limit(1)
+        query = sa.select(schema.run.c.id).where(schema.run.c.state != "finished").order_by(schema.run.c.started.desc()).limit(1)
         with self._transaction() as db:
             found = db.execute(query).scalars().first()
         return None if found is None else self._load(found)
 
     def _load(self, run_id: str) -> Run:
-        query = sa.select(_run, _host.c.facts).join(_host, _host.c.key == _run.c.host).where(_run.c.id == run_id)
+        query = (
+            sa.select(schema.run, schema.host.c.facts)
+            .join(schema.host, schema.host.c.key == schema.run.c.host)
+            .where(schema.run.c.id == run_id)
+        )
         with self._transaction() as db:
             row = db.execute(query).one()
         host = Host(key=row.host, facts=msgspec.json.decode(row.facts, type=dict[str, str]))

@@ -3,7 +3,11 @@
 import uuid
 
 import pytest
+from hypothesis import settings
 from support.command import MARK, Bench
+
+settings.register_profile("metalbench", deadline=None)  # how long an example takes is the machine's affair
+settings.load_profile("metalbench")
 
 
 @pytest.fixture(scope="session", autouse=True)
