@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 class Given(NamedTuple):
     """The options of ``bench run`` that say what to measure, as typed; None where nothing was."""
 
-    suite: str | None
-    backend: list[str] | None
-    workload: list[str] | None
-    case: list[str] | None
-    variant: list[str] | None
-    protocol: str
-    launches: int | None
-    budget: float | None
-    seed: int | None
+    suite: str | None = None
+    backend: list[str] | None = None
+    workload: list[str] | None = None
+    case: list[str] | None = None
+    variant: list[str] | None = None
+    protocol: str = "latency"
+    launches: int | None = None
+    budget: float | None = None
+    seed: int | None = None
 
 
 def make_options(given: Given, ctx: context.Context) -> Options:

@@ -60,6 +60,10 @@ def run(
     if json is not None and not json.absolute().parent.is_dir():
         raise UsageError(f"{json} can't be written: there is no folder {json.absolute().parent}.")
     given = Given(suite, backend, workload, case, variant, protocol.value, launches, budget, seed)
+    if resume is not None and (dry_run or label or given != Given()):
+        raise UsageError(
+            "--resume finishes a run as it was planned; leave out the options that say what to measure, --label and --dry-run."
+        )
     fresh = _planned(make_options(given, ctx), ctx) if resume is None else None
     if fresh is not None and dry_run:
         print_plan(fresh[0], ctx.catalog)

@@ -18,6 +18,8 @@ MISTAKES = {
     "unknown run": (["show", "lastest"], ["holds no runs yet"]),
     "unknown reference": (["show", "--relative-to", "jax-gpu"], ["no backend called 'jax-gpu'", "jax-cpu"]),
     "nothing to resume": (["run", "--resume"], ["no unfinished run"]),
+    "resume with a plan": (["run", "--resume", "r", "--suite", "large"], ["as it was planned", "leave out"]),
+    "resume as a rehearsal": (["run", "--resume", "--dry-run"], ["as it was planned", "leave out"]),
     "unknown kind of store": (["show", "--store", "mysql://localhost/bench"], ["mysql://localhost/bench", "sqlite:///"]),
     "malformed store": (["show", "--store", "://"], ["'://'", "sqlite:///"]),
 }
