@@ -28,10 +28,9 @@ readme: .venv/.frameworks
 
 # All frameworks at once, so that pip finds versions that fit together; where one can't be had, the others one by one.
 .venv/.frameworks: .venv/.created pyproject.toml
-	$(BIN)/pip install --quiet --editable '.[frameworks]' || { $(BIN)/pip install --quiet --editable . && \
+	if $(BIN)/pip install --quiet --editable '.[frameworks]'; then touch $@; else $(BIN)/pip install --quiet --editable . && \
 	  for framework in $(FRAMEWORKS); do $(BIN)/pip install --quiet --editable ".[$$framework]" \
-	  || echo "$$framework can't be installed here and is left out; bench doctor says what to do"; done; }
-	touch $@
+	  || echo "$$framework could not be installed and is left out; the next make tries again"; done; fi
 
 .venv/.test: .venv/.created pyproject.toml
 	$(BIN)/pip install --quiet --editable . --group test

@@ -43,6 +43,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     package: str
     distributions: list[str]
     install: str  #: what to install to have it, as pip takes it
+    newest_python: dict[str, str] = {}  #: by ``sys.platform``, where its releases stop short of the newest Python: "3.13"
     variables: dict[str, str] = {}
     devices: dict[str, DeviceKind]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -126,6 +127,7 @@ def _load(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise PluginError(f"The plug-in {path} is not a Python file: a plug-in ends in .py.")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where annotations that are strings are looked up
     try:
         spec.loader.exec_module(module)
     except FileNotFoundError:

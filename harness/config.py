@@ -15,7 +15,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Every key may be left out; the command line's options win. Plug-ins' paths are relative to the file."""
+    """Every key may be left out; the command line's options win. Paths are relative to the file."""
 
     suite: str | None = None
     backends: list[str] = []
@@ -39,4 +39,6 @@ def load_config(start: Path) -> Config:
         raise ConfigError(f"{file} is not usable: {error}; correct that line or key.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} can't be read: {error}; it must be UTF-8 text that you may read.") from error
-    return msgspec.structs.replace(config, plugins=[str(file.parent / path) for path in config.plugins])
+    plugins = [str(file.parent / path) for path in config.plugins]
+    store = config.store if config.store is None or "://" in config.store else str(file.parent / Path(config.store).expanduser())
+    return msgspec.structs.replace(config, plugins=plugins, store=store)

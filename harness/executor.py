@@ -22,6 +22,7 @@ from metalbench.results.record import Status
 POLL = 0.05  #: seconds between looks at a silent worker
 LOG_LIMIT = 64 << 10  #: bytes of a cell's log that are kept, the last ones
 OPEN_TIMEOUT = 180.0  #: seconds to import a framework and open its device, on a cold disk
+SELFCHECK_TIMEOUT = 180.0  #: seconds; it repeats itself on a busy machine
 
 
 class Ended(NamedTuple):

@@ -23,6 +23,7 @@ LEAST_SPAN = 200_000  #: ns; a shorter sample would be made of timer and loop ov
 RESOLUTIONS = 1000  #: a sample spans at least this many steps of the clock
 WARMUP_HALF = 10  #: samples in each of the two halves that must agree
 WARMUP_AGREEMENT = 0.03
+LEAST_WARMUP = 50_000_000  #: ns; a device's clock takes its time to rise
 
 
 @dataclass
@@ -97,7 +98,7 @@ def _warm_up(sample: Callable[[int], int], timing: Timing, bound: float, clock: 
         spans.append(max(span, 1) / calls)
         if len(spans) >= 2 * WARMUP_HALF and len(spans) % WARMUP_HALF == 0:
             before, after = statistics.median(spans[-2 * WARMUP_HALF : -WARMUP_HALF]), statistics.median(spans[-WARMUP_HALF:])
-            if abs(after - before) <= WARMUP_AGREEMENT * before:
+            if abs(after - before) <= WARMUP_AGREEMENT * before and clock() - start >= min(LEAST_WARMUP, bound):
                 timing.warmup_settled = True
                 break
         if clock() - start >= bound:

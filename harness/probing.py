@@ -34,12 +34,19 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True):
 def probe(backends: Iterable[str], catalog: Catalog, environment: Environment, plugins: list[str]) -> dict[str, Capability]:
     """Each backend's capability, from the cache or from children that run side by side."""
     names = list(backends)
+    workers: list[Worker] = []
     with ThreadPoolExecutor(max_workers=4) as pool:
-        answers = pool.map(lambda name: _cached(name, catalog, environment, plugins), names)
-        return dict(zip(names, answers, strict=True))
+        answers = [pool.submit(_cached, name, catalog, environment, plugins, workers) for name in names]
+        try:
+            return {name: answer.result() for name, answer in zip(names, answers, strict=True)}
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:  # whoever waits for one of them is told that it has ended
+                worker.close()
+            raise
 
 
-def _cached(name: str, catalog: Catalog, environment: Environment, plugins: list[str]) -> Capability:
+def _cached(name: str, catalog: Catalog, environment: Environment, plugins: list[str], workers: list[Worker]) -> Capability:
     framework, kind = catalog.backend(name)
     sources = [*(PACKAGE / "backends" / framework.name).glob("*"), *catalog.workload_files.values(), *map(Path, plugins)]
     stamps = sorted(f"{path}:{path.stat().st_mtime_ns}" for path in sources if path.is_file())
@@ -54,7 +61,7 @@ def _cached(name: str, catalog: Catalog, environment: Environment, plugins: list
         return Capability(
             status="unavailable", reason=f"this machine has no {needed.upper() if needed == 'cuda' else needed.title()} device"
         )
-    capability = _ask(name, catalog, environment, plugins)
+    capability = _ask(name, catalog, environment, plugins, workers)
     if capability.status == "ok":  # anything else may be put right at any moment
         file.parent.mkdir(parents=True, exist_ok=True)
         scratch = file.with_suffix(".new")
@@ -63,12 +70,13 @@ def _cached(name: str, catalog: Catalog, environment: Environment, plugins: list
     return capability
 
 
-def _ask(name: str, catalog: Catalog, environment: Environment, plugins: list[str]) -> Capability:
+def _ask(name: str, catalog: Catalog, environment: Environment, plugins: list[str], workers: list[Worker]) -> Capability:
     framework, kind = catalog.backend(name)
     with (
         tempfile.TemporaryDirectory(prefix="metalbench-") as folder,
         Worker(framework, kind, environment, Path(folder), plugins=plugins, memory_limit=PROBE_MEMORY) as worker,
     ):
+        workers.append(worker)
         answer: Event | Ended = worker.open()
         if isinstance(answer, Opened):
             answer = worker.ask(Describe(), PROBE_TIMEOUT)

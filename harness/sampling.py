@@ -15,7 +15,8 @@ from metalbench.harness.host import last_level_cache
 
 Work = Callable[[int], Outputs]  #: does so many calls, returns the last one's outputs when all are finished
 
-SENTINEL_SIZE = 256
+SENTINEL_SIZES = (256, 512, 1024, 2048, 4096)
+SENTINEL_SPAN = 200_000  #: ns a product must take, so that it measures the device and not the dispatch
 SENTINEL_CALLS = 7
 EMPTY_CALLS = 101
 ROTATED = 16  #: input sets that are made at most; each may have to be compiled
@@ -66,19 +67,27 @@ def sentinel_step(device: Device) -> Callable[[], int]:
 
     The best of its calls counts: what other programs take now and then only adds to the others, heat and a lower clock to all.
     """
-    ones = device.put(np.ones((SENTINEL_SIZE, SENTINEL_SIZE), np.float32))
-    work = latency(device, lambda: {"out": device.product(ones, ones)})
 
-    def time_it() -> int:
-        work(2)
-        spans = []
-        for _ in range(SENTINEL_CALLS):
-            begin = time.perf_counter_ns()
-            work(1)
-            spans.append(time.perf_counter_ns() - begin)
-        return min(spans)
+    def timer(size: int) -> Callable[[], int]:
+        ones = device.put(np.ones((size, size), np.float32))
+        work = latency(device, lambda: {"out": device.product(ones, ones)})
 
-    return time_it
+        def time_it() -> int:
+            work(2)
+            spans = []
+            for _ in range(SENTINEL_CALLS):
+                begin = time.perf_counter_ns()
+                work(1)
+                spans.append(time.perf_counter_ns() - begin)
+            return min(spans)
+
+        return time_it
+
+    sizes = iter(SENTINEL_SIZES)
+    chosen = timer(next(sizes))
+    while chosen() < SENTINEL_SPAN and (size := next(sizes, None)) is not None:
+        chosen = timer(size)
+    return chosen
 
 
 def flush(device: Device) -> Callable[[], object]:

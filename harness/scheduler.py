@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ import psutil
 
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.environments import Environment, cache_folder
-from metalbench.harness.executor import Ended, Worker
+from metalbench.harness.executor import SELFCHECK_TIMEOUT, Ended, Worker
 from metalbench.harness.host import boot_id
 from metalbench.harness.inputs import prepare, trim
 from metalbench.harness.plan import SUITES, Block, Plan
@@ -110,7 +111,11 @@ class Scheduler:
             reason = f"{cell.backend} has no implementation of {cell.workload}"
             self._keep(cell, 0, Measurement(status="unsupported", reason=reason, facts=capability.facts))
             return
-        need = workload.cost(self._case(cell), cell.variant).footprint
+        try:
+            need = workload.cost(self._case(cell), cell.variant).footprint
+        except Exception as error:  # noqa: BLE001 - a plug-in's workload may raise anything; it costs its own cells
+            self._keep(cell, 0, _unprepared(cell, error))
+            return
         if need > self._memory_limit:
             reason = f"would need about {need / 2**30:.1f} GiB, and {self._memory_limit / 2**30:.1f} GiB may be used"
             self._keep(cell, 0, Measurement(status="oom", reason=reason, facts=capability.facts))
@@ -122,9 +127,7 @@ class Scheduler:
     def _run_block(self, block: Block, folder: Path) -> None:
         """Measure a block's cells, in a fresh worker again whenever one did not survive a cell."""
         waiting = [self._plan.cells[place] for place in block.cells]
-        while waiting := [cell for cell in waiting if not self._is_done(cell, block.launch)]:
-            for cell in waiting:
-                self._data(cell)
+        while waiting := [cell for cell in waiting if not self._is_done(cell, block.launch) and self._prepared(cell, block.launch)]:
             with self._worker(block.backend, folder) as worker:
                 refusal = self._refusal(worker, block.backend)
                 for cell in waiting:
@@ -132,6 +135,17 @@ class Scheduler:
                         self._keep(cell, block.launch, refusal)
                     elif self._run_cell(worker, cell, block.launch, folder) is None:
                         break
+
+    def _prepared(self, cell: Cell, launch: int) -> bool:
+        """Whether the cell has inputs and a reference now; it has failed if its workload can't make them."""
+        try:
+            self._data(cell)
+        except OSError:  # no place to keep them: nothing can be measured
+            raise
+        except Exception as error:  # noqa: BLE001 - as in _rule_out
+            self._keep(cell, launch, _unprepared(cell, error))
+            return False
+        return True
 
     def _is_done(self, cell: Cell, launch: int) -> bool:
         return cell.key() in self._settled or (cell.key(), launch) in self._done
@@ -147,7 +161,7 @@ class Scheduler:
         if not isinstance(opened, Opened):
             return Measurement(status=opened.status, reason=opened.reason, log=worker.log_since(0))
         if backend not in self._checked:
-            answer = worker.ask(SelfCheck(), self._plan.options.timeout)
+            answer = worker.ask(SelfCheck(), SELFCHECK_TIMEOUT)
             ok = isinstance(answer, SelfChecked) and answer.ok
             self._checked[backend] = "" if ok else f"refused by the self-check: {getattr(answer, 'reason', '')}"
         reason = self._checked[backend]
@@ -203,6 +217,11 @@ class Scheduler:
         return prepare(workload, self._case(cell), self._plan.options.data_seed, source, cache_folder() / "inputs")
 
 
+def _unprepared(cell: Cell, error: Exception) -> Measurement:
+    return Measurement(status="failed", reason=f"{cell.workload} can't prepare this case: {type(error).__name__}: {error}")
+
+
 def measurement_lock() -> filelock.BaseFileLock:
-    """Held while a run measures: two at once would time each other. For all users of the machine."""
-    return filelock.FileLock(Path(tempfile.gettempdir()) / "metalbench.lock", mode=0o666)
+    """Held while a run measures: two at once would time each other. One for all users of the machine, whatever their TMPDIR."""
+    folder = Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - it is what all users share
+    return filelock.FileLock(folder / "metalbench.lock", mode=0o666)

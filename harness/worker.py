@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from metalbench.backends.base import Device, Unsupported
+from metalbench.backends.base import Device, Framework, Unsupported
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.protocol import (
     Describe,
@@ -77,10 +77,19 @@ def _open(job: Open, catalog: Catalog) -> Device | Refused:
         return Refused("unavailable", str(error))
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.split(".")[0] == framework.package.split(".")[0]:
-            return Refused("unavailable", f"{framework.title} is not installed in {sys.prefix}: pip install '{framework.install}'")
+            return Refused("unavailable", _missing(framework))
         return Refused("failed", f"{framework.title} does not import: {error}")
     except Exception as error:  # noqa: BLE001 - a broken installation may raise anything
         return Refused("failed", f"{framework.title} does not open its {job.kind} device: {type(error).__name__}: {error}")
+
+
+def _missing(framework: Framework) -> str:
+    """The remedy for a framework that isn't there: to install it, or a Python that it has releases for."""
+    newest = framework.newest_python.get(sys.platform)
+    if newest is not None and sys.version_info[:2] > tuple(map(int, newest.split("."))):
+        python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        return f"{framework.title} has no release for Python {python}: remove .venv and set up with make PYTHON=python{newest}"
+    return f"{framework.title} is not installed in {sys.prefix}: pip install '{framework.install}'"
 
 
 def _answer(job: Job, framework: str, device: Device, catalog: Catalog, event_fd: int) -> Event:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Hint = Literal["text", "duration", "interval", "bytes", "ratio", "flops", "bandwidth", "error"]
+Hint = Literal["text", "duration", "estimate", "bytes", "ratio", "flops", "bandwidth", "error"]
 
 
 class Quantity(NamedTuple):
-    """A value and its kind: ``duration`` and ``interval`` (a pair) in ns, ``flops`` and ``bandwidth`` per second."""
+    """A value and its kind: ``duration`` and ``estimate`` (point, low, high) in ns, ``flops`` and ``bandwidth`` per second."""
 
     value: object
     hint: Hint = "text"
@@ -19,8 +19,8 @@ class Quantity(NamedTuple):
                 return "–"
             case "duration", float(value):
                 return format_duration(value)
-            case "interval", (float(low), float(high)):
-                return f"({_between(low, high)})"
+            case "estimate", (float(point), float() | None as low, float() | None as high):
+                return _estimate(point, low, high)
             case "bytes", int(value):
                 return format_bytes(value)
             case "ratio", float(value):
@@ -40,6 +40,14 @@ def format_duration(ns: float) -> str:
     return _scaled(ns, _TIMES)
 
 
+def _estimate(point: float, low: float | None, high: float | None) -> str:
+    """The point with its interval in the same unit: ``658 µs (450 … 1060)``."""
+    if low is None or high is None:
+        return format_duration(point)
+    _, unit = _unit(point, _TIMES)
+    return f"{format_duration(point)} ({_digits(low / unit)} … {_digits(high / unit)})"
+
+
 def format_bytes(count: int) -> str:
     return _scaled(count, (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1)))
 
@@ -52,15 +60,14 @@ def printable(text: str) -> str:
 _TIMES = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 
 
-def _between(low: float, high: float) -> str:
-    """Both ends in the unit of the upper one, which is not repeated."""
-    unit = next((unit for _, unit in _TIMES if high >= unit), 1.0)
-    return f"{_digits(low / unit)} … {_digits(high / unit)}"
-
-
 def _scaled(value: float, units: tuple[tuple[str, float], ...]) -> str:
-    name, unit = next((pair for pair in units if value >= pair[1]), units[-1])
+    name, unit = _unit(value, units)
     return f"{_digits(value / unit)} {name}"
+
+
+def _unit(value: float, units: tuple[tuple[str, float], ...]) -> tuple[str, float]:
+    """The largest that the value reaches."""
+    return next((pair for pair in units if value >= pair[1]), units[-1])
 
 
 def _digits(value: float) -> str:

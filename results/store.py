@@ -57,11 +57,13 @@ class Store:
             if tables:
                 self._recognise(db, tables)
                 return
+        with self._transaction(writing=True) as db:  # whole or not at all, and not twice at once
             schema.metadata.create_all(db)
             db.execute(self._insert(schema.meta).values(key="schema", value=str(SCHEMA_VERSION)).on_conflict_do_nothing())
         if engine.dialect.name == "sqlite":
-            with self._transaction() as db:
-                db.exec_driver_sql("PRAGMA journal_mode = WAL")  # readers beside the writer; stays with the file
+            connection = engine.raw_connection()  # readers beside the writer; stays with the file, and can't be set in a transaction
+            connection.cursor().execute("PRAGMA journal_mode = WAL")
+            connection.close()
 
     def _recognise(self, db: sa.Connection, tables: set[str]) -> None:
         """Refuse what isn't ours or comes from the future, before anything is written to it."""
@@ -191,9 +193,9 @@ class Store:
         return f"There is no run called {name!r}; {hint}"
 
     @contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
+    def _transaction(self, *, writing: bool = False) -> Iterator[sa.Connection]:
         try:
-            with self._engine.begin() as db:
+            with self._engine.execution_options(writing=writing).begin() as db:
                 yield db
         except (SQLAlchemyError, msgspec.DecodeError, struct.error) as error:
             raise StoreError(_sentence(self._name, error)) from error
@@ -218,15 +220,22 @@ def open_store(place: str) -> Store:
         raise StoreError(f"The store {place} can't be made: {error.strerror}; give --store another place.") from error
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _settle)
+        sa.event.listen(engine, "begin", _begin)
     return Store(engine, name)
 
 
 def _settle(connection: Any, _: object) -> None:
-    """SQLite: a commit is on the disk when it returns, also on macOS."""
+    """SQLite: transactions are ours to begin, and a commit is on the disk when it returns, also on macOS."""
+    connection.isolation_level = None
     for pragma in ("synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
     if sys.platform == "darwin":
         connection.execute("PRAGMA fullfsync = ON")
+
+
+def _begin(connection: sa.Connection) -> None:
+    """The driver would leave statements that make tables outside of any transaction."""
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writing") else "BEGIN")
 
 
 def _decode(row: Any) -> Record:

@@ -15,9 +15,9 @@ Field = list[list[Quantity]]  #: the lines of one field, each of some quantities
 Naming = Callable[[Cell], str]  #: a case in its workload's notation
 
 LEGEND = (
-    "Median time of a call with its 95 % interval over launches; every tie for best is marked ★ (Welch's test at 5 %); ratios are to the "
-    "best. ⚠ wrong answers and fallbacks are shown and take part in no ratio. ~ the machine's speed changed across the cell. "
-    "! less than an empty call takes: not to be believed."
+    "Median time of a call with its 95 % interval over launches; the best and every tie for it are marked ★ (Welch's test at 5 %; not "
+    "from a single launch); ratios are to the best. ⚠ wrong answers and fallbacks are shown and take part in no ratio. "
+    "~ the machine's speed changed across the cell. ! less than an empty call takes: not to be believed."
 )
 
 
@@ -122,17 +122,12 @@ def _field(summary: Summary | None, best: Summary | None, base: Summary | None, 
     variant = [Quantity(summary.cell.variant)] if name_variant else []
     if summary.time is None or summary.status not in TIMED:
         return [line for line in ([Quantity(summary.status)], variant) if line]
-    point, low, high = summary.time
     marks = ("~" if summary.drifted else "") + ("!" if summary.incredible else "")
     if summary.ranked:
-        star = best is summary or (best is not None and len(best.medians) > 1 and tied(summary.medians, best.medians))
+        star = best is not None and len(best.medians) > 1 and (best is summary or tied(summary.medians, best.medians))
         marks = ("★" if star else "") + marks
-    time_line = [Quantity(point, "duration")]
-    if low is not None:
-        time_line.append(Quantity((low, high), "interval"))
-    if marks:
-        time_line.append(Quantity(marks))
-    seconds = point / 1e9
+    time_line = [Quantity(tuple(summary.time), "estimate"), *([Quantity(marks)] if marks else [])]
+    seconds = summary.time.median / 1e9
     rates = [
         Quantity(summary.flops / seconds, "flops") if summary.flops else None,
         Quantity(summary.bytes / seconds, "bandwidth") if summary.bytes else None,
@@ -140,7 +135,7 @@ def _field(summary: Summary | None, best: Summary | None, base: Summary | None, 
     if summary.status != "ok":
         standing = [Quantity(f"⚠ {summary.status}"), Quantity(summary.max_error, "error")]
     elif base is not None and base.time is not None:
-        standing = [Quantity(point / base.time.median, "ratio")]
+        standing = [Quantity(summary.time.median / base.time.median, "ratio")]
     else:
         standing = []
     return [line for line in (time_line, [*standing, *filter(None, rates)], variant) if line]

@@ -115,6 +115,8 @@ class AmpStep(Workload[AmpStepCase]):
         tolerance = self.tolerance(case)
         if any(out[name].shape != inputs[name].shape for out in outputs for name in names):
             return Check(ok=False, error=math.inf, tolerance=tolerance, detail="a parameter has another shape")
+        if not all(np.isfinite(out[name]).all() for out in outputs for name in names):
+            return Check(ok=False, error=math.inf, tolerance=tolerance, detail="a parameter holds NaN or infinity")
         before, applied, error = {name: inputs[name] for name in names}, 0, 0.0
         moved = {name: np.zeros(reference[f"{name}.at"].size) for name in names}
         for out in outputs:

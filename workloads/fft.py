@@ -90,7 +90,7 @@ class FFT(Workload[FFTCase]):
         per_point = 5.0 if case.kind == "complex" else 2.5
         flops = round(passes * case.batch * per_point * case.points * math.log2(case.points))
         size = case.batch * case.points * (8 if case.kind == "complex" else 4)
-        return Cost(flops=flops, bytes=passes * 2 * size, footprint=8 * size)
+        return Cost(flops=flops, bytes=2 * size, footprint=8 * size)
 
     def tolerance(self, case: FFTCase) -> float:
         smooth = all(_largest_prime(length) <= 13 for length in (case.rows, case.length))

@@ -41,10 +41,12 @@ def fused(device: JaxDevice, case: AttentionCase, inputs: Arrays) -> Step:
     square = case.queries == case.keys  # is_causal aligns at the upper left
     visible = causal_mask(case.queries, case.keys)[None, None] if case.causal and not square and case.queries > 1 else None
     mask = None if visible is None else device.put(visible)
+    kernel = "cudnn" if device.kind == "cuda" and case.dtype != "float32" else None  # cuDNN has it in 16 bit only
 
     @jax.jit
     def attend_fused(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None) -> jax.Array:
-        return jax.nn.dot_product_attention(q, k, v, mask=mask, is_causal=case.causal and square).swapaxes(1, 2)
+        out = jax.nn.dot_product_attention(q, k, v, mask=mask, is_causal=case.causal and square, implementation=kernel)
+        return out.swapaxes(1, 2)
 
     return lambda: {"out": attend_fused(q, k, v, mask)}
 

@@ -17,7 +17,8 @@ PLATFORMS = {"cpu": "cpu", "metal": "METAL", "cuda": "cuda"}
 class JaxDevice:
     """``kind`` is "cpu", "metal" or "cuda"; everything a step makes lives on that device."""
 
-    def __init__(self, device: jax.Device) -> None:
+    def __init__(self, kind: str, device: jax.Device) -> None:
+        self.kind = kind
         self.jax_device = device
         self._product = jax.jit(jnp.matmul)
 
@@ -51,7 +52,7 @@ class JaxDevice:
 
     def facts(self) -> dict[str, str]:
         versions = {"jax": jax.__version__, "jaxlib": version("jaxlib"), "numpy": np.__version__}
-        return {**versions, "device": self.jax_device.device_kind, "matmul_precision": "highest"}
+        return {**versions, "device": self.jax_device.device_kind, "matmul_precision": str(jax.config.jax_default_matmul_precision)}
 
     def diagnose(self, error: Exception) -> Diagnosis:
         text = str(error)
@@ -69,4 +70,4 @@ def open_device(kind: str) -> JaxDevice:
     except RuntimeError as error:
         raise Unsupported(f"JAX has no {kind} device: {error}") from error
     jax.config.update("jax_default_device", device)
-    return JaxDevice(device)
+    return JaxDevice(kind, device)

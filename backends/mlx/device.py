@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import version
 
 import mlx.core as mx
@@ -44,7 +45,7 @@ class MlxDevice:
 
     def facts(self) -> dict[str, str]:
         device = str(mx.device_info().get("device_name", self.kind)) if self.kind != "cpu" else "cpu"
-        return {"mlx": version("mlx"), "numpy": np.__version__, "device": device, "tf32": "off"}
+        return {"mlx": version("mlx"), "numpy": np.__version__, "device": device, "tf32": os.environ.get("MLX_ENABLE_TF32", "as built")}
 
     def diagnose(self, error: Exception) -> Diagnosis:
         text = str(error).lower()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -45,11 +46,16 @@ class TensorflowDevice:
     def memory(self) -> DeviceMemory:
         if self.kind == "cpu":
             return DeviceMemory(source="TensorFlow counts no memory on the CPU")
-        info = tf.config.experimental.get_memory_info(self.name)
+        try:
+            info = tf.config.experimental.get_memory_info(self.name)
+        except (ValueError, tf.errors.OpError) as error:  # a pluggable device need not count
+            return DeviceMemory(source=f"TensorFlow counts no memory on this device: {error}")
         return DeviceMemory(live=info["current"], peak=info["peak"], source="tf.config.experimental.get_memory_info")
 
     def reset_peak(self) -> None:
-        if self.kind != "cpu":
+        if self.kind == "cpu":
+            return
+        with contextlib.suppress(ValueError, tf.errors.OpError):  # memory() says why there is no counter
             tf.config.experimental.reset_memory_stats(self.name)
 
     def release(self) -> None:
@@ -57,7 +63,7 @@ class TensorflowDevice:
 
     def facts(self) -> dict[str, str]:
         versions = {"tensorflow": tf.__version__, "keras": keras.__version__, "numpy": np.__version__}
-        return {**versions, "device": self.name, "tf32": "off"}
+        return {**versions, "device": self.name, "tf32": str(tf.config.experimental.tensor_float_32_execution_enabled())}
 
     def diagnose(self, error: Exception) -> Diagnosis:
         if isinstance(error, tf.errors.ResourceExhaustedError):

@@ -42,7 +42,11 @@ def fused(device: TorchDevice, case: AttentionCase, inputs: Arrays) -> Step:
     grouped = case.heads != case.kv_heads
     square = case.queries == case.keys
     # is_causal aligns at the upper left: the same for a square, and for one query it must not be used at all
-    mask = causal_lower_right(case.queries, case.keys) if case.causal and not square and case.queries > 1 else None
+    mask = None
+    if case.causal and not square and case.queries > 1:
+        # on CUDA a kernel knows this alignment; elsewhere PyTorch would make a mask of it in every call
+        lower_right = causal_lower_right(case.queries, case.keys) if device.kind == "cuda" else None
+        mask = device.put(causal_mask(case.queries, case.keys)) if lower_right is None else lower_right
     causal = case.causal and square
 
     def step() -> Mapping[str, torch.Tensor]:

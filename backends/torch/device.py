@@ -62,12 +62,20 @@ class TorchDevice:
     def facts(self) -> dict[str, str]:
         name = torch.cuda.get_device_name() if self.kind == "cuda" else self.kind
         threads = str(torch.get_num_threads())
-        return {"torch": str(torch.__version__), "numpy": np.__version__, "device": name, "threads": threads, "tf32": "off"}
+        return {
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+            "device": name,
+            "threads": threads,
+            "matmul_precision": torch.get_float32_matmul_precision(),
+        }
 
     def diagnose(self, error: Exception) -> Diagnosis:
         text = str(error).lower()
         if isinstance(error, torch.OutOfMemoryError) or "out of memory" in text or "can't allocate memory" in text:
             return "oom"
+        if isinstance(error, TypeError):
+            return "failed"  # of Python's making, "unsupported operand" among them
         refused = ("not implemented", "not supported", "unsupported", "does not support", "could not run 'aten::")
         return "unsupported" if isinstance(error, NotImplementedError) or any(words in text for words in refused) else "failed"
 

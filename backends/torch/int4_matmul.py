@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from metalbench.backends.base import Factory, Step
+from metalbench.backends.base import Factory, Step, Unsupported
 from metalbench.backends.torch.device import TorchDevice
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.int4_matmul import Int4MatmulCase, pack_bytes
@@ -16,6 +16,8 @@ INNER_TILES = 8  #: k-tiles packed together for the GPU's kernels, the most they
 
 def native(device: TorchDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
     """The operator computes (code − 8)·scale + zero, so its zero is our offset + 8·scale; one pair a group, [k / group, n, 2]."""
+    if device.kind == "cuda" and case.dtype != "bfloat16":
+        raise Unsupported(f"PyTorch's int4pack product takes bfloat16 activations only on CUDA, not {case.dtype}")
     aten = torch.ops.aten
     x = device.put(inputs["x"], case.dtype)
     zeros = inputs["offsets"] + 8 * inputs["scales"]

@@ -39,15 +39,19 @@ def load() -> Context:
     return Context(config, plugins, Catalog([Path(plugin) for plugin in plugins]))
 
 
+def store_place(given: str | None, config: Config) -> str:
+    from metalbench.harness.environments import data_folder
+
+    return given or os.environ.get("BENCH_STORE") or config.store or str(data_folder() / "results.sqlite")
+
+
 @contextmanager
 def opened_store(given: str | None, config: Config) -> Iterator[Store]:
     """The store named by the option, BENCH_STORE, bench.toml, or the user's data folder, in this order."""
-    from metalbench.harness.environments import data_folder
     from metalbench.results.store import StoreError, open_store
 
-    place = given or os.environ.get("BENCH_STORE") or config.store or str(data_folder() / "results.sqlite")
     try:
-        with open_store(place) as store:
+        with open_store(store_place(given, config)) as store:
             yield store
     except StoreError as error:
         raise UsageError(str(error)) from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from metalbench import __version__
 from metalbench.harness.cli import context
 
@@ -14,7 +12,7 @@ def doctor() -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from metalbench.harness.environments import cache_folder, current, data_folder
+    from metalbench.harness.environments import cache_folder, current
     from metalbench.harness.host import host, load
     from metalbench.harness.probing import probe
 
@@ -22,7 +20,7 @@ def doctor() -> None:
     facts = host().facts
     print(f"metalbench {__version__}, Python {facts['python']} ({current().python})")
     print(f"{facts['chip']}, {facts['cores']} cores, {facts['memory_gib']} GiB, {facts['system']}, accelerators: {facts['accelerators']}")
-    print(f"results: {ctx.config.store or os.environ.get('BENCH_STORE') or data_folder() / 'results.sqlite'}")
+    print(f"results: {context.store_place(None, ctx.config)}")
     print(f"inputs and compiled code: {cache_folder()} (may be deleted at any time)")
     if (busy := load()) > 0.5:
         print(f"warning: the machine is busy ({busy:.1f} runnable processes a core): close other programs before measuring")

@@ -30,6 +30,11 @@ def _run(arguments: list[str]) -> int:
     except MetalbenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # the cache or a temporary folder, above all
+        print(f"bench: {error}; see that the place exists, may be written to and is not full.", file=sys.stderr)
+        return 2
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,9 @@ def case_name(cell: Cell, catalog: Catalog) -> str:
 
     if cell.workload in catalog.workload_files:
         workload = catalog.workload(cell.workload)
-        if workload.version == cell.version:
+        with contextlib.suppress(msgspec.ValidationError):  # recorded by another version
             return msgspec.convert(cell.case, workload.case_type).label()
-    return " ".join(f"{key}={value}" for key, value in cell.case.items())  # of a plug-in that isn't loaded, or of another version
+    return " ".join(f"{key}={value}" for key, value in cell.case.items())  # or of a plug-in that isn't loaded
 
 
 def cell_name(cell: Cell, catalog: Catalog) -> str:

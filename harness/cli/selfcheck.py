@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from metalbench.harness.executor import Ended
     from metalbench.harness.protocol import Event
 
-TIMEOUT = 120.0
-
 
 def selfcheck(
     backend: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only these. [repeatable]")] = None,
@@ -46,7 +44,7 @@ def selfcheck(
 
 def _ask(name: str, ctx: context.Context) -> Event | Ended:
     from metalbench.harness.environments import current
-    from metalbench.harness.executor import Worker
+    from metalbench.harness.executor import SELFCHECK_TIMEOUT, Worker
     from metalbench.harness.probing import PROBE_MEMORY
     from metalbench.harness.protocol import Opened, SelfCheck
 
@@ -56,4 +54,4 @@ def _ask(name: str, ctx: context.Context) -> Event | Ended:
         Worker(framework, kind, current(), Path(folder), plugins=ctx.plugins, memory_limit=PROBE_MEMORY) as worker,
     ):
         opened = worker.open()
-        return worker.ask(SelfCheck(), TIMEOUT) if isinstance(opened, Opened) else opened
+        return worker.ask(SelfCheck(), SELFCHECK_TIMEOUT) if isinstance(opened, Opened) else opened

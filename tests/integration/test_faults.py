@@ -88,3 +88,16 @@ def test_an_alarm_is_only_raised_where_it_was_asked_for(bench):
     )
     assert bench(*arguments).returncode == 0
     assert bench(*arguments, "--fail-on", "wrong").returncode == 1
+
+
+def test_a_workload_that_breaks_costs_its_own_cells(bench):
+    bench.configure(plugins=["faulty.py", "broken_inputs.py"])
+    only = ("--workload", "broken_inputs", "--backend", "numpy-cpu")
+    result = bench("run", *only, "--launches", "2", "--budget", "0.02", "--json", "out.json")
+    assert result.returncode == 1, result.stderr
+    cells = json.loads((bench.folder / "out.json").read_text("utf-8"))["cells"]
+    found = {cell["case"]["at"]: (cell["status"], cell["reason"]) for cell in cells}
+    assert found["nowhere"] == ("ok", "")
+    for at, error in (("inputs", "KeyError"), ("reference", "ZeroDivisionError"), ("cost", "ValueError")):
+        assert found[at][0] == "failed"
+        assert error in found[at][1]

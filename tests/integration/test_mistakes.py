@@ -120,3 +120,18 @@ def test_a_mistyped_option_is_a_usage_error(bench):
     assert result.returncode == 2
     assert "--backend" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_cache_that_cannot_be_made(bench):
+    bench.configure(plugins=["faulty.py", "steady.py"])
+    (bench.folder / "file").write_text("")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(bench.folder / "file" / "cache")}
+    sentence = only_sentence(bench("run", "--workload", "steady", "--backend", "numpy-cpu", env=environment))
+    assert "may be written to" in sentence
+
+
+def test_a_store_in_the_configuration_lies_beside_it(bench):
+    bench.configure("store = 'here.sqlite'")
+    (bench.folder / "below").mkdir()
+    assert bench("list", "runs", cwd_below="below").returncode == 0
+    assert (bench.folder / "here.sqlite").exists()

@@ -21,10 +21,10 @@ class Bench:
         files = ", ".join(f"'{PLUGINS / name}'" for name in plugins)
         (self.folder / "bench.toml").write_text(f"plugins = [{files}]\n{text}", "utf-8")
 
-    def start(self, *arguments, **options):
+    def start(self, *arguments, cwd_below="", **options):
         command = [sys.executable, "-m", "metalbench.harness.cli.main", *arguments]
         return subprocess.Popen(
-            command, cwd=self.folder, text=True, encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+            command, cwd=self.folder / cwd_below, text=True, encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
         )
 
     def __call__(self, *arguments, timeout=240, **options):

@@ -227,3 +227,33 @@ def test_untrusted_text_is_one_printable_line(text):
 def test_what_is_missing_is_a_dash():
     for hint in ("duration", "bytes", "ratio", "flops", "bandwidth", "error"):
         assert str(Quantity(None, hint)) == "–"
+
+
+def test_an_estimate_is_in_one_unit():
+    assert str(Quantity((658e3, 450e3, 1.06e6), "estimate")) == "658 µs (450 … 1060)"
+    assert str(Quantity((2e9, 1.9e9, 2.1e9), "estimate")) == "2.00 s (1.90 … 2.10)"
+    assert str(Quantity((2e9, None, None), "estimate")) == "2.00 s"
+
+
+def test_a_single_launch_crowns_nobody():
+    fields = marks([timed(make_cell("a"), 0, [1000]), timed(make_cell("b"), 0, [9000])])
+    assert not any("★" in text for field in fields for text in field)
+
+
+def test_a_store_half_made_is_made_whole(tmp_path):
+    """Two first runs at once: each finds a whole store."""
+    place, failures = str(tmp_path / "s.sqlite"), []
+
+    def first():
+        try:
+            with open_store(place) as store:
+                store.runs(1)
+        except StoreError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=first) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

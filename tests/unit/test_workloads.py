@@ -195,3 +195,27 @@ def test_products_of_the_wrong_kind_are_refused():
     workload = CATALOG.workload("int4_matmul")
     inputs = workload.inputs(case, np.random.default_rng(0))
     assert not workload.check(case, inputs, [{}], workload.reference(case, inputs)).ok
+
+
+def test_a_nan_where_nobody_samples_is_found_all_the_same():
+    exact = {"out": np.ones(2), "out.at": np.array([0, 3])}
+    out = np.ones(4, np.float32)
+    assert normwise_error(out, exact, "out") == 0
+    out[1] = np.nan
+    assert normwise_error(out, exact, "out") == math.inf
+
+
+def test_a_nan_in_one_parameter_is_found():
+    workload, case = CATALOG.workload("amp_step"), TELLING["amp_step"][0]
+    inputs = workload.inputs(case, np.random.default_rng(0))
+    reference = workload.reference(case, inputs)
+    parameters = {name: inputs[name].astype(np.float64) for name in case.shapes()}
+    outputs = []
+    for step in range(5):
+        for name, value in parameters.items():
+            parameters[name] = value * (1 - 1e-4 * 0.01) + reference[name][step].reshape(value.shape)
+        outputs.append({"loss": reference["losses"][step], **{name: value.astype(np.float32) for name, value in parameters.items()}})
+    assert workload.check(case, inputs, outputs, reference).ok
+    last = list(parameters)[-1]
+    outputs[-1][last] = np.full_like(outputs[-1][last], np.nan)
+    assert not workload.check(case, inputs, outputs, reference).ok
