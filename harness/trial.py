@@ -100,6 +100,7 @@ def _measure(job: Measure, subject: Subject, device: Device, stage: Callable[[st
     stage("second check")
     again = subject.check(_timed_outputs(work, before, subject, timing, device))
     sentinel_after = sentinel()
+    del sentinel, before  # their arrays are not the cell's
     stage("memory")
     memory = None if job.memory == "none" else memory_of(device, lambda: device.wait(step()), shared=True)
 
