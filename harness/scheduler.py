@@ -33,6 +33,7 @@ class Listener(Protocol):
     """Who wants to know how the run is going."""
 
     def preparing(self, cell: Cell) -> None: ...
+    def opening(self, backend: str) -> None: ...
     def started(self, cell: Cell, launch: int) -> None: ...
     def stage(self, name: str) -> None: ...
     def finished(self, record: Record) -> None: ...
@@ -128,6 +129,7 @@ class Scheduler:
         """Measure a block's cells, in a fresh worker again whenever one did not survive a cell."""
         waiting = [self._plan.cells[place] for place in block.cells]
         while waiting := [cell for cell in waiting if not self._is_done(cell, block.launch) and self._prepared(cell, block.launch)]:
+            self._listener.opening(block.backend)
             with self._worker(block.backend, folder) as worker:
                 refusal = self._refusal(worker, block.backend)
                 for cell in waiting:
@@ -138,6 +140,7 @@ class Scheduler:
 
     def _prepared(self, cell: Cell, launch: int) -> bool:
         """Whether the cell has inputs and a reference now; it has failed if its workload can't make them."""
+        self._listener.preparing(cell)
         try:
             self._data(cell)
         except OSError:  # no place to keep them: nothing can be measured
@@ -212,7 +215,6 @@ class Scheduler:
 
     def _data(self, cell: Cell) -> Path:
         """The folder with the cell's inputs and reference, made at first need."""
-        self._listener.preparing(cell)
         workload, source = self._catalog.workload(cell.workload), self._catalog.workload_files[cell.workload]
         return prepare(workload, self._case(cell), self._plan.options.data_seed, source, cache_folder() / "inputs")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 class Silent:
     def preparing(self, cell: Cell) -> None: ...
+    def opening(self, backend: str) -> None: ...
     def started(self, cell: Cell, launch: int) -> None: ...
     def stage(self, name: str) -> None: ...
     def finished(self, record: Record) -> None: ...
@@ -93,6 +95,9 @@ class Display(Tally):
     def preparing(self, cell: Cell) -> None:
         self._show(f"inputs and reference of {cell_name(cell, self._catalog)}", "")
 
+    def opening(self, backend: str) -> None:
+        self._show(f"starting {backend}", "")
+
     def started(self, cell: Cell, launch: int) -> None:
         self._show(f"{self.name(cell)} · launch {launch + 1} of {self._plan.options.launches}", "")
 
@@ -107,7 +112,7 @@ class Display(Tally):
         waiting = f"  {time.monotonic() - self._since:.0f} s" if self._stage else ""
         return Group(
             Text.assemble((self._now, "bold"), f"  {self._stage}{waiting}", overflow="ellipsis", no_wrap=True),
-            ProgressBar(total=max(self.total, 1), completed=self.done),
+            Padding(ProgressBar(total=max(self.total, 1), completed=self.done), 0),  # the bar by itself doesn't end its line
             Text(f"{self.done} of {self.total}   {counts}   about {self.time_left()} left"),
         )
 

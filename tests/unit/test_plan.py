@@ -1,5 +1,6 @@
 """Options → cells and their order; inputs made once and alike for all."""
 
+import io
 import os
 from collections import Counter
 from pathlib import Path
@@ -8,13 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from metalbench.harness.catalog import Catalog
+from metalbench.harness.cli.progress import Display
 from metalbench.harness.errors import PluginError, UsageError
 from metalbench.harness.inputs import load, prepare, trim
 from metalbench.harness.plan import Options, make_plan
 from metalbench.harness.probing import Capability
 from metalbench.harness.protocol import Offer
+from metalbench.results.record import Measurement, Record
 
 CATALOG = Catalog()
 BACKENDS = ["torch-cpu", "jax-cpu", "mlx-cpu"]
@@ -114,6 +118,26 @@ def test_the_least_recently_used_inputs_go_first(tmp_path):
     os.utime(folders[0], (1, 1))
     trim(tmp_path, sum(file.stat().st_size for file in folders[1].rglob("*.npy")))
     assert [folder.exists() for folder in folders] == [False, True]
+
+
+def test_the_live_display_says_what_is_in_work_how_far_it_is_and_what_is_left():
+    plan = make_plan(options(workloads=["fft"]), CATALOG, ABLE)
+    display = Display(plan, CATALOG)
+    display.opening("torch-cpu")
+
+    def shown():
+        console = Console(width=100, file=io.StringIO(), force_terminal=True, color_system=None)
+        console.print(display)
+        return console.file.getvalue().splitlines()
+
+    assert shown()[0].startswith("starting torch-cpu")
+    assert shown()[-1].startswith("0 of 27")
+    display.started(plan.cells[0], 1)
+    display.stage("sampling")
+    display.finished(Record(cell=plan.cells[1], launch=0, started=0, measurement=Measurement(status="crashed", reason="x")))
+    first, *_, last = shown()
+    assert "launch 2 of 3  sampling" in first
+    assert last.startswith("3 of 27   crashed 1   about")
 
 
 def test_plugins_bring_workloads_backends_and_implementations():
