@@ -112,6 +112,11 @@ class Worker:
             log.seek(max(offset, self.log_size() - LOG_LIMIT))
             return log.read().decode("utf-8", errors="replace")
 
+    def kill(self) -> None:
+        """End the process from another thread than the one that asks it, which is told so and closes it."""
+        if self._process.poll() is None:
+            self._process.kill()
+
     def close(self) -> None:
         """Kill the process and all that it started."""
         for fd in (self._jobs, self._events):

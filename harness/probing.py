@@ -41,8 +41,8 @@ def probe(backends: Iterable[str], catalog: Catalog, environment: Environment, p
             return {name: answer.result() for name, answer in zip(names, answers, strict=True)}
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for worker in workers:  # whoever waits for one of them is told that it has ended
-                worker.close()
+            for worker in workers:
+                worker.kill()
             raise
 
 

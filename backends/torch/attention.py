@@ -45,8 +45,8 @@ def fused(device: TorchDevice, case: AttentionCase, inputs: Arrays) -> Step:
     mask = None
     if case.causal and not square and case.queries > 1:
         # on CUDA a kernel knows this alignment; elsewhere PyTorch would make a mask of it in every call
-        lower_right = causal_lower_right(case.queries, case.keys) if device.kind == "cuda" else None
-        mask = device.put(causal_mask(case.queries, case.keys)) if lower_right is None else lower_right
+        on_cuda = device.kind == "cuda"
+        mask = causal_lower_right(case.queries, case.keys) if on_cuda else device.put(causal_mask(case.queries, case.keys))
     causal = case.causal and square
 
     def step() -> Mapping[str, torch.Tensor]:

@@ -22,7 +22,8 @@ def stored(folder):
         with open_store(str(folder / "results.sqlite")) as store:
             run = store.run("latest")
             return run, {(f"dtype=float32 size={r.cell.case['size']}", r.launch): r for r in store.records(run.id)}
-    except StoreError:  # it was stopped before the run began
+    except StoreError as error:  # it was stopped before the run began
+        assert "holds no runs yet" in str(error)
         return None, {}
 
 
