@@ -23,7 +23,8 @@ def stored(folder):
             run = store.run("latest")
             return run, {(f"dtype=float32 size={r.cell.case['size']}", r.launch): r for r in store.records(run.id)}
     except StoreError as error:  # it was stopped before the run began
-        assert "holds no runs yet" in str(error)
+        if "holds no runs yet" not in str(error):
+            raise
         return None, {}
 
 
