@@ -42,8 +42,10 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     title: str
     package: str
     distributions: list[str]
-    install: str  #: what to install to have it, as pip takes it
-    newest_python: dict[str, str] = {}  #: by ``sys.platform``, where its releases stop short of the newest Python: "3.13"
+    install: str = ""  #: what to install to have it, as pip takes it
+    builds: list[str] = []  #: the distributions that hold the package, of which an environment has one
+    falls_back: list[str] = []  #: patterns of warnings that an operator ran elsewhere, which group 1 names
+    gives_up: list[str] = []  #: patterns of warnings that what was asked for is not done
     variables: dict[str, str] = {}
     devices: dict[str, DeviceKind]
 
@@ -103,6 +105,32 @@ class StatefulStep(Protocol):
     def __call__(self) -> Outputs: ...
 
     def reset(self) -> None: ...
+
+
+class Told:
+    """A step that says what its framework really runs: ``ran`` names the kernel that a fused operator chose for these inputs."""
+
+    def __init__(self, step: Callable[[], Outputs], ran: str) -> None:
+        self._step, self.ran = step, ran
+
+    def __call__(self) -> Outputs:
+        return self._step()
+
+
+@runtime_checkable
+class EventDevice(Protocol):
+    """A device that can time calls by itself, beside the host's clock."""
+
+    def device_spans(self, call: Callable[[], object], count: int) -> list[float]:
+        """ns of each of ``count`` calls between events on the device; none where such events can't be trusted."""
+
+
+@runtime_checkable
+class WatchedDevice(Protocol):
+    """A device some of whose operators may run elsewhere instead, and that can tell which."""
+
+    def watch(self, call: Callable[[], object]) -> list[str]:
+        """Do the call, and name the operators that ran on another device."""
 
 
 #: (device, case, inputs as NumPy arrays) → step. Puts the inputs on the device and repacks them as the framework wants.

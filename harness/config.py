@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from metalbench.harness.errors import ConfigError
+from metalbench.harness.recipes import Recipe
 
 NAME = "bench.toml"
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -26,6 +27,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     memory_limit_gib: Positive | None = None  #: of a worker; the machine's free memory where it isn't given
     store: str | None = None
     plugins: list[str] = []
+    environments: dict[str, Recipe] = {}
+    locks: str = ""  #: the folder of the environments' lock files; beside the file where it isn't given
 
 
 def load_config(start: Path) -> Config:
@@ -41,4 +44,5 @@ def load_config(start: Path) -> Config:
         raise ConfigError(f"{file} can't be read: {error}; it must be UTF-8 text that you may read.") from error
     plugins = [str(file.parent / path) for path in config.plugins]
     store = config.store if config.store is None or "://" in config.store else str(file.parent / Path(config.store).expanduser())
-    return msgspec.structs.replace(config, plugins=plugins, store=store)
+    locks = str(file.parent / (config.locks or "locks"))
+    return msgspec.structs.replace(config, plugins=plugins, store=store, locks=locks)

@@ -1,9 +1,10 @@
 """What a user can put right. The command line prints the sentence and exits with status 2; nothing else is raised on purpose.
 
     MetalbenchError
-    └── UsageError          an option, a name, a file that the user gave
-        ├── ConfigError     bench.toml
-        └── PluginError     a plug-in that can't be loaded
+    ├── UsageError          an option, a name, a file that the user gave
+    │   ├── ConfigError     bench.toml
+    │   └── PluginError     a plug-in that can't be loaded
+    └── uv.UvError          packages that can't be resolved or installed
 
 A store that can't be read or written is ``results.store.StoreError``; the command line treats it alike.
 """

@@ -67,9 +67,9 @@ class Worker:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def open(self) -> Opened | Refused | Ended:
+    def open(self, timeout: float = OPEN_TIMEOUT) -> Opened | Refused | Ended:
         """Import the framework and open the device."""
-        answer = self.ask(Open(self._framework.name, self._kind, self._plugins), OPEN_TIMEOUT)
+        answer = self.ask(Open(self._framework.name, self._kind, self._plugins), timeout)
         if isinstance(answer, Ended):
             return Ended(answer.status, f"{self._framework.title} did not open its {self._kind} device: {answer.reason}")
         assert isinstance(answer, Opened | Refused)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from metalbench.harness.stopping import Rule
+from metalbench.harness.wakefulness import LEAST_SLEEP
 
 Clock = Callable[[], int]
 Work = Callable[[int], object]  #: does n calls, and returns when the last is truly finished
@@ -28,11 +29,15 @@ LEAST_WARMUP = 50_000_000  #: ns; a device's clock takes its time to rise
 
 @dataclass
 class Timing:
-    """``spans`` are raw nanoseconds over ``calls`` calls each; ``rejected`` counts those in which the clock did not advance."""
+    """Raw nanoseconds, each over ``calls`` calls.
+
+    Samples that are left out are counted: ``rejected`` where the clock did not advance, ``slept`` where the machine was asleep.
+    """
 
     calls: int = 1
     spans: list[int] = field(default_factory=list)
     rejected: int = 0
+    slept: int = 0
     warmup_calls: int = 0
     warmup_settled: bool = False
     stop: str = ""
@@ -58,11 +63,13 @@ def measure(
     least_span: int = LEAST_SPAN,
     before: Callable[[], object] | None = None,
     clock: Clock = time.perf_counter_ns,
+    asleep: Clock = lambda: 0,
 ) -> Timing:
     """Warm ``work`` up for at most ``warmup`` seconds, choose the calls a sample, and sample until the first rule says stop.
 
     A sample has as many calls as make ``least_span`` nanoseconds, within the bounds ``calls``. ``before`` runs before each sample,
-    outside the clock. The garbage collector rests meanwhile: its pauses are the host's, not the framework's.
+    outside the clock; ``asleep`` says how many nanoseconds the machine has slept so far. The garbage collector rests meanwhile: its
+    pauses are the host's, not the framework's.
     """
     timing = Timing(calls=calls[0])
     sample = _sampler(work, before, clock)
@@ -70,7 +77,7 @@ def measure(
         per_call = _warm_up(sample, timing, warmup * 1e9, clock)
         least = 1.25 * max(least_span, RESOLUTIONS * clock_resolution(clock))  # warm-up overestimates a call a little
         timing.calls = min(max(math.ceil(least / per_call), calls[0]), calls[1])
-        _sample(sample, timing, rules, clock)
+        _sample(sample, timing, rules, clock, asleep)
     return timing
 
 
@@ -106,13 +113,18 @@ def _warm_up(sample: Callable[[int], int], timing: Timing, bound: float, clock: 
     return statistics.median(spans[-WARMUP_HALF:])
 
 
-def _sample(sample: Callable[[int], int], timing: Timing, rules: Sequence[Rule], clock: Clock) -> None:
+def _sample(sample: Callable[[int], int], timing: Timing, rules: Sequence[Rule], clock: Clock, asleep: Clock) -> None:
     """Take samples until a rule is met; looks get rarer as samples get more, so that asking costs little."""
     samples: list[float] = []
     next_look = 1
-    start = clock()
+    start, before = clock(), asleep()
     while not timing.stop:
         span = sample(timing.calls)
+        after = asleep()
+        slept, before = after - before > LEAST_SLEEP, after
+        if slept:
+            timing.slept += 1
+            continue
         if span <= 0:
             timing.rejected += 1
             if timing.rejected > 1000:

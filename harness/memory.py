@@ -22,12 +22,12 @@ SAMPLING_INTERVAL = 0.001  #: seconds
 def memory_of(device: Device, call: Callable[[], object], *, shared: bool) -> Memory:
     """The peaks while ``call`` runs once and is waited for. ``shared``: this process measured other cells before."""
     device.reset_peak()
-    with process_peak() as peak:
+    with process_peak() as peak, sampled_peak(device) as sampled:
         call()
     on_device = device.memory()
     return Memory(
-        device_peak=on_device.peak,
-        device_source=on_device.source,
+        device_peak=on_device.peak if on_device.peak is not None else sampled.bytes,
+        device_source=on_device.source + (f"; {sampled.source}" if sampled.source else ""),
         allocator_held=on_device.held,
         process_peak=peak.bytes,
         process_source=peak.source,
@@ -50,22 +50,41 @@ def process_peak() -> Iterator[Peak]:
         peak.source = "VmHWM, reset before the call"
         return
     process = psutil.Process()
+    with _sampled(lambda: int(process.memory_info().rss), peak):
+        yield peak
+    peak.source = f"resident set, sampled every {SAMPLING_INTERVAL * 1e3:g} ms"
+
+
+@contextmanager
+def sampled_peak(device: Device) -> Iterator[Peak]:
+    """The most that was alive on a device which counts what is alive and no peak; nothing on others."""
+    peak, counted = Peak(), device.memory()
+    if counted.peak is not None or counted.live is None:
+        yield peak
+        return
+    with _sampled(lambda: device.memory().live or 0, peak):
+        yield peak
+    peak.source = f"sampled every {SAMPLING_INTERVAL * 1e3:g} ms: a shorter peak may be missed"
+
+
+@contextmanager
+def _sampled(count: Callable[[], int], peak: Peak) -> Iterator[None]:
+    """Keep the largest ``count`` of the block in ``peak``, its ends included."""
     done = threading.Event()
-    peak.bytes = process.memory_info().rss
+    peak.bytes = count()
 
     def sample() -> None:
         while not done.wait(SAMPLING_INTERVAL):
-            peak.bytes = max(peak.bytes or 0, process.memory_info().rss)
+            peak.bytes = max(peak.bytes or 0, count())
 
     sampler = threading.Thread(target=sample, daemon=True)
     sampler.start()
     try:
-        yield peak
+        yield
     finally:
         done.set()
         sampler.join()
-    peak.bytes = max(peak.bytes or 0, process.memory_info().rss)
-    peak.source = f"resident set, sampled every {SAMPLING_INTERVAL * 1e3:g} ms"
+    peak.bytes = max(peak.bytes or 0, count())
 
 
 def _reset_high_water() -> bool:

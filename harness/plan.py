@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from metalbench.backends.base import PRECISION_POLICY
+from metalbench.harness.capability import Capability
 from metalbench.harness.catalog import Catalog
+from metalbench.harness.environments import Column
 from metalbench.harness.errors import UsageError, unknown
-from metalbench.harness.probing import Capability
 from metalbench.results.record import Cell
 from metalbench.workloads.base import Case, Suite, Workload
 
@@ -30,6 +31,8 @@ class Defaults(msgspec.Struct, frozen=True):
     about: str
 
 
+Capabilities = Mapping[tuple[str, str], Capability]  #: by the column's key
+
 SUITES: Mapping[Suite, Defaults] = {
     "quick": Defaults(3, 0.2, 120, every_variant=False, about="a few telling cases of each workload, default variants: three minutes"),
     "standard": Defaults(5, 1.0, 300, every_variant=True, about="sized for a laptop's GPU, every variant and dtype"),
@@ -41,7 +44,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What to measure and how, with every default filled in. ``cases`` are (key, value) filters; equal keys are alternatives."""
 
     suite: Suite = "quick"
-    backends: list[str]
+    columns: list[Column]
     workloads: list[str]
     cases: list[tuple[str, str]] = []
     variants: list[str] = []
@@ -52,7 +55,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float
     seed: int
     data_seed: int = 0
-    environment: str = "current"
     plugins: list[str] = []
 
     @property
@@ -61,10 +63,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """What one worker process measures: some cells of one backend, in this order, as one launch of each."""
+    """What one worker process measures: some cells of one column, in this order, as one launch of each."""
 
     launch: int
-    backend: str
+    column: int  #: its place in the options' list of columns
     cells: list[int]  #: places in the plan's list of cells
 
 
@@ -83,7 +85,7 @@ def cell_seconds(options: Options) -> float:
     return CELL_SECONDS + 1.5 * options.budget
 
 
-def make_plan(options: Options, catalog: Catalog, capabilities: Mapping[str, Capability]) -> Plan:
+def make_plan(options: Options, catalog: Catalog, capabilities: Capabilities) -> Plan:
     """Every combination that was asked for, whether or not it can be done; what can't be is given its status when run."""
     cells = [cell for name in options.workloads for cell in _cells(catalog.workload(name), options, capabilities)]
     if not cells:
@@ -91,18 +93,18 @@ def make_plan(options: Options, catalog: Catalog, capabilities: Mapping[str, Cap
     return Plan(options, cells, _blocks(cells, options))
 
 
-def _cells(workload: Workload[Any], options: Options, capabilities: Mapping[str, Capability]) -> Iterator[Cell]:
+def _cells(workload: Workload[Any], options: Options, capabilities: Capabilities) -> Iterator[Cell]:
     for case in workload.cases(options.suite):
         if not _matches(case, options.cases):
             continue
-        for backend in options.backends:
-            for variant in _variants(workload, options, capabilities[backend]):
+        for column in options.columns:
+            for variant in _variants(workload, options, capabilities[column.key]):
                 yield Cell(
                     workload=workload.name,
                     version=workload.version,
                     case=case.parameters(),
-                    backend=backend,
-                    environment=options.environment,
+                    backend=column.backend,
+                    environment=column.environment.name,
                     variant=variant,
                     protocol=options.protocol,
                     policy=PRECISION_POLICY,
@@ -145,16 +147,16 @@ def _no_cells(options: Options, catalog: Catalog) -> str:
 
 
 def _blocks(cells: Sequence[Cell], options: Options) -> list[Block]:
-    """Rounds of fresh workers; in each, backends' blocks in random order and their cells in random order within them."""
+    """Rounds of fresh workers; in each, columns' blocks in random order and their cells in random order within them."""
     rng = random.Random(options.seed)  # noqa: S311 - an order that can be repeated, not a secret
     per_block = max(1, int(BLOCK_SECONDS / cell_seconds(options)))
     blocks = []
     for launch in range(options.launches):
         parts = []
-        for backend in options.backends:
-            own = [place for place, cell in enumerate(cells) if cell.backend == backend]
+        for index, column in enumerate(options.columns):
+            own = [place for place, cell in enumerate(cells) if cell.column == column.key]
             rng.shuffle(own)
-            parts += [Block(launch, backend, own[start : start + per_block]) for start in range(0, len(own), per_block)]
+            parts += [Block(launch, index, own[start : start + per_block]) for start in range(0, len(own), per_block)]
         rng.shuffle(parts)
         blocks += parts
     return blocks

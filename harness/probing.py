@@ -1,91 +1,98 @@
-"""What a backend can do here, asked of a child in its environment, and remembered until the environment changes."""
+"""What a backend can do in an environment, asked of a child there, and remembered until the environment changes."""
 
 from __future__ import annotations
 
 import hashlib
 import tempfile
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from metalbench import __version__
+from metalbench.harness.capability import Capability, obstacle, remedy
 from metalbench.harness.catalog import PACKAGE, Catalog
-from metalbench.harness.environments import Environment, cache_folder, fingerprint
+from metalbench.harness.environments import Column, cache_folder, fingerprint
 from metalbench.harness.executor import Ended, Worker
 from metalbench.harness.host import accelerators
-from metalbench.harness.protocol import Describe, Described, Event, Offer, Opened, Refused
+from metalbench.harness.protocol import Describe, Described, Event, Opened, Refused
+from metalbench.harness.recipes import Recipes
 
-PROBE_TIMEOUT = 120.0
+PROBE_TIMEOUT = 180.0  #: seconds, on a cold disk
 PROBE_MEMORY = 8 << 30  #: bytes
 
 
-class Capability(msgspec.Struct, frozen=True, kw_only=True):
-    """A backend's answer. ``offers`` maps each workload it can do to its variants; empty unless the status is ``ok``."""
+class Prober:
+    """Asks backends what they can do. ``patience``: seconds after which one that has not answered is left."""
 
-    status: Literal["ok", "unavailable", "failed", "crashed", "timeout", "oom"]
-    reason: str = ""
-    facts: dict[str, str] = {}
-    offers: dict[str, Offer] = {}
+    def __init__(self, catalog: Catalog, recipes: Recipes, plugins: list[str], patience: float = PROBE_TIMEOUT) -> None:
+        self._catalog, self._recipes, self._plugins = catalog, recipes, plugins
+        self._deadline = time.monotonic() + patience
+        self._patience = patience
+        self._workers: list[Worker] = []
 
+    def probe(self, columns: Iterable[Column]) -> dict[tuple[str, str], Capability]:
+        """Each column's capability by its key, from the cache or from children that run side by side."""
+        asked = {column.key: column for column in columns}
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            answers = {key: pool.submit(self._capability, column) for key, column in asked.items()}
+            try:
+                return {key: answer.result() for key, answer in answers.items()}
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for worker in self._workers:
+                    worker.kill()
+                raise
 
-def probe(backends: Iterable[str], catalog: Catalog, environment: Environment, plugins: list[str]) -> dict[str, Capability]:
-    """Each backend's capability, from the cache or from children that run side by side."""
-    names = list(backends)
-    workers: list[Worker] = []
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        answers = [pool.submit(_cached, name, catalog, environment, plugins, workers) for name in names]
+    def _capability(self, column: Column) -> Capability:
+        found = obstacle(column, self._catalog, self._recipes) or self._cached(column)
+        if found.status == "ok" or found.remedy:
+            return found
+        return msgspec.structs.replace(found, remedy=remedy(found.cause, column, self._catalog, self._recipes))
+
+    def _cached(self, column: Column) -> Capability:
+        framework, _ = self._catalog.backend(column.backend)
+        own = sorted((PACKAGE / "backends" / framework.name).glob("*"))
+        sources = [*own, *self._catalog.workload_files.values(), *map(Path, self._plugins)]
+        stamps = sorted(f"{path}:{path.stat().st_mtime_ns}" for path in sources if path.is_file())
+        identity = "|".join([__version__, column.backend, fingerprint(column.environment), *sorted(accelerators()), *stamps])
+        file = cache_folder() / "probes" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
         try:
-            return {name: answer.result() for name, answer in zip(names, answers, strict=True)}
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in workers:
-                worker.kill()
-            raise
+            return msgspec.json.decode(file.read_bytes(), type=Capability)
+        except (OSError, msgspec.DecodeError):
+            pass
+        capability = self._ask(column)
+        if capability.status == "ok":  # anything else may be put right at any moment
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as scratch:
+                scratch.write(msgspec.json.encode(capability))
+            Path(scratch.name).replace(file)
+        return capability
 
-
-def _cached(name: str, catalog: Catalog, environment: Environment, plugins: list[str], workers: list[Worker]) -> Capability:
-    framework, kind = catalog.backend(name)
-    sources = [*(PACKAGE / "backends" / framework.name).glob("*"), *catalog.workload_files.values(), *map(Path, plugins)]
-    stamps = sorted(f"{path}:{path.stat().st_mtime_ns}" for path in sources if path.is_file())
-    identity = "|".join([__version__, name, fingerprint(environment), *sorted(accelerators()), *stamps])
-    file = cache_folder() / "probes" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=Capability)
-    except (OSError, msgspec.DecodeError):
-        pass
-    needed = framework.devices[kind].accelerator
-    if needed and needed not in accelerators():
-        return Capability(
-            status="unavailable", reason=f"this machine has no {needed.upper() if needed == 'cuda' else needed.title()} device"
-        )
-    capability = _ask(name, catalog, environment, plugins, workers)
-    if capability.status == "ok":  # anything else may be put right at any moment
-        file.parent.mkdir(parents=True, exist_ok=True)
-        scratch = file.with_suffix(".new")
-        scratch.write_bytes(msgspec.json.encode(capability))
-        scratch.replace(file)
-    return capability
-
-
-def _ask(name: str, catalog: Catalog, environment: Environment, plugins: list[str], workers: list[Worker]) -> Capability:
-    framework, kind = catalog.backend(name)
-    with (
-        tempfile.TemporaryDirectory(prefix="metalbench-") as folder,
-        Worker(framework, kind, environment, Path(folder), plugins=plugins, memory_limit=PROBE_MEMORY) as worker,
-    ):
-        workers.append(worker)
-        answer: Event | Ended = worker.open()
-        if isinstance(answer, Opened):
-            answer = worker.ask(Describe(), PROBE_TIMEOUT)
+    def _ask(self, column: Column) -> Capability:
+        framework, kind = self._catalog.backend(column.backend)
+        with (
+            tempfile.TemporaryDirectory(prefix="metalbench-") as folder,
+            Worker(framework, kind, column.environment, Path(folder), plugins=self._plugins, memory_limit=PROBE_MEMORY) as worker,
+        ):
+            self._workers.append(worker)
+            answer: Event | Ended = worker.open(self._time_left())
+            if isinstance(answer, Opened):
+                answer = worker.ask(Describe(), self._time_left())
         match answer:
             case Described():
-                return Capability(status="ok", facts=answer.facts, offers=answer.offers)
+                return Capability(status="ok", facts=answer.facts, offers=answer.offers, absent=answer.absent)
             case Refused():
-                return Capability(status=answer.status, reason=answer.reason)
-            case Ended(status, reason) if status in {"crashed", "timeout", "oom"}:
-                return Capability(status=status, reason=reason)
+                return Capability(status=answer.status, cause=answer.cause, reason=answer.reason)
+            case Ended("timeout", _):
+                reason = f"{framework.title} gave no answer within {self._patience:g} s"
+                return Capability(status="timeout", cause="no answer", reason=reason)
+            case Ended(status, reason) if status in {"crashed", "oom"}:
+                return Capability(status=status, cause="crash", reason=reason)
             case _:
-                return Capability(status="failed", reason=f"answered {type(answer).__name__}")
+                return Capability(status="failed", cause="broken", reason=f"answered {type(answer).__name__}")
+
+    def _time_left(self) -> float:
+        return max(self._deadline - time.monotonic(), 0.1)

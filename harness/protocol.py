@@ -15,6 +15,8 @@ import msgspec
 from metalbench.results.record import Measurement, Scalar
 
 MemoryPass = Literal["shared", "only", "none"]
+#: Why a backend can't be used; none where it can.
+Cause = Literal["", "not installed", "no device", "mismatch", "wrong answer", "crash", "no answer", "broken"]
 
 
 class Open(msgspec.Struct, frozen=True, tag=True):
@@ -44,6 +46,7 @@ class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     cold: bool
     budget: float  #: seconds of sampling
     memory: MemoryPass  #: ``only``: nothing is timed, the process is fresh
+    energy: bool = False  #: count joules too, where the device has a meter
 
 
 Job = Open | Describe | SelfCheck | Measure
@@ -58,6 +61,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 
     status: Literal["unavailable", "failed"]
     reason: str
+    cause: Cause = "broken"
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -68,8 +72,11 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class Described(msgspec.Struct, frozen=True, tag=True):
+    """``absent``: workload → why this release of the framework has no way to do it."""
+
     facts: dict[str, str]
     offers: dict[str, Offer]
+    absent: dict[str, str] = {}
 
 
 class SelfChecked(msgspec.Struct, frozen=True, tag=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,13 +13,13 @@ import msgspec
 import psutil
 
 from metalbench.harness.catalog import Catalog
-from metalbench.harness.environments import Environment, cache_folder
+from metalbench.harness.conditions import conditions
+from metalbench.harness.environments import Column, cache_folder
 from metalbench.harness.executor import SELFCHECK_TIMEOUT, Ended, Worker
 from metalbench.harness.host import boot_id
 from metalbench.harness.inputs import prepare, trim
-from metalbench.harness.plan import SUITES, Block, Plan
-from metalbench.harness.probing import Capability
-from metalbench.harness.protocol import Measure, Measured, Opened, Refused, SelfCheck, SelfChecked
+from metalbench.harness.plan import SUITES, Block, Capabilities, Plan
+from metalbench.harness.protocol import Measure, Measured, MemoryPass, Opened, Refused, SelfCheck, SelfChecked
 from metalbench.results.record import TIMED, Cell, Measurement, Memory, Record
 from metalbench.results.store import Store
 from metalbench.workloads.base import Case
@@ -33,7 +32,7 @@ class Listener(Protocol):
     """Who wants to know how the run is going."""
 
     def preparing(self, cell: Cell) -> None: ...
-    def opening(self, backend: str) -> None: ...
+    def opening(self, column: Column) -> None: ...
     def started(self, cell: Cell, launch: int) -> None: ...
     def stage(self, name: str) -> None: ...
     def finished(self, record: Record) -> None: ...
@@ -49,17 +48,18 @@ class Scheduler:
         run_id: str,
         store: Store,
         catalog: Catalog,
-        capabilities: Mapping[str, Capability],
-        environment: Environment,
+        capabilities: Capabilities,
         listener: Listener,
         memory_limit: int | None = None,
     ) -> None:
         self._plan, self._run_id, self._store, self._catalog = plan, run_id, store, catalog
-        self._capabilities, self._environment, self._listener = capabilities, environment, listener
+        self._capabilities, self._listener = capabilities, listener
+        self._columns = {column.key: column for column in plan.options.columns}
         self._memory_limit = memory_limit or int(psutil.virtual_memory().available * MEMORY_SHARE)
         self._done: set[tuple[str, int]] = set()
+        self._conditions: dict[str, str] = {}  #: the machine's state before the block in work
         self._settled: set[str] = set()  #: keys of cells that no further launch would tell more about
-        self._checked: dict[str, str] = {}  #: backend → why its self-check failed, empty if it passed
+        self._checked: dict[tuple[str, str], str] = {}  #: column → why its self-check failed, empty if it passed
 
     def run(self) -> None:
         """Measure everything that is left. KeyboardInterrupt passes through; what is finished stays."""
@@ -79,7 +79,7 @@ class Scheduler:
             self._settled.add(record.cell.key())
 
     def _keep(self, cell: Cell, launch: int, measurement: Measurement) -> None:
-        offer = self._capabilities[cell.backend].offers.get(cell.workload)
+        offer = self._capabilities[cell.column].offers.get(cell.workload)
         own_choice = offer is None or offer.default == cell.variant
         measurement = msgspec.structs.replace(measurement, default_variant=own_choice)
         record = Record(cell=cell, launch=launch, started=time.time(), measurement=measurement)
@@ -103,13 +103,13 @@ class Scheduler:
         cell = self._plan.cells[place]
         if cell.key() in self._settled or (cell.key(), 0) in self._done:
             return
-        capability = self._capabilities[cell.backend]
+        capability = self._capabilities[cell.column]
         workload = self._catalog.workload(cell.workload)
         if capability.status != "ok":
-            self._keep(cell, 0, Measurement(status=capability.status, reason=capability.reason))
+            self._keep(cell, 0, Measurement(status=capability.status, reason=capability.why))
             return
         if cell.workload not in capability.offers:
-            reason = f"{cell.backend} has no implementation of {cell.workload}"
+            reason = capability.absent.get(cell.workload, f"{cell.backend} has no implementation of {cell.workload}")
             self._keep(cell, 0, Measurement(status="unsupported", reason=reason, facts=capability.facts))
             return
         try:
@@ -129,9 +129,11 @@ class Scheduler:
         """Measure a block's cells, in a fresh worker again whenever one did not survive a cell."""
         waiting = [self._plan.cells[place] for place in block.cells]
         while waiting := [cell for cell in waiting if not self._is_done(cell, block.launch) and self._prepared(cell, block.launch)]:
-            self._listener.opening(block.backend)
-            with self._worker(block.backend, folder) as worker:
-                refusal = self._refusal(worker, block.backend)
+            column = self._plan.options.columns[block.column]
+            self._listener.opening(column)
+            self._conditions = conditions()
+            with self._worker(column, folder) as worker:
+                refusal = self._refusal(worker, column)
                 for cell in waiting:
                     if refusal is not None:
                         self._keep(cell, block.launch, refusal)
@@ -153,21 +155,21 @@ class Scheduler:
     def _is_done(self, cell: Cell, launch: int) -> bool:
         return cell.key() in self._settled or (cell.key(), launch) in self._done
 
-    def _worker(self, backend: str, folder: Path) -> Worker:
-        framework, kind = self._catalog.backend(backend)
+    def _worker(self, column: Column, folder: Path) -> Worker:
+        framework, kind = self._catalog.backend(column.backend)
         plugins = self._plan.options.plugins
-        return Worker(framework, kind, self._environment, folder, plugins=plugins, memory_limit=self._memory_limit)
+        return Worker(framework, kind, column.environment, folder, plugins=plugins, memory_limit=self._memory_limit)
 
-    def _refusal(self, worker: Worker, backend: str) -> Measurement | None:
+    def _refusal(self, worker: Worker, column: Column) -> Measurement | None:
         """Open the device, and once a run see whether its clock can be believed; what all its cells get if not."""
         opened = worker.open()
         if not isinstance(opened, Opened):
             return Measurement(status=opened.status, reason=opened.reason, log=worker.log_since(0))
-        if backend not in self._checked:
+        if column.key not in self._checked:
             answer = worker.ask(SelfCheck(), SELFCHECK_TIMEOUT)
             ok = isinstance(answer, SelfChecked) and answer.ok
-            self._checked[backend] = "" if ok else f"refused by the self-check: {getattr(answer, 'reason', '')}"
-        reason = self._checked[backend]
+            self._checked[column.key] = "" if ok else f"refused by the self-check: {getattr(answer, 'reason', '')}"
+        reason = self._checked[column.key]
         return Measurement(status="failed", reason=reason, facts=opened.facts) if reason else None
 
     def _run_cell(self, worker: Worker, cell: Cell, launch: int, folder: Path) -> Measurement | None:
@@ -176,13 +178,14 @@ class Scheduler:
         self._listener.started(cell, launch)
         fresh = SUITES[self._plan.options.suite].every_variant  # quick shares the process, and its records say so
         start = worker.log_size()
-        answer = worker.ask(self._job(cell, "none" if fresh else "shared"), self._plan.options.timeout, self._listener.stage)
+        job = self._job(cell, "none" if fresh else "shared", energy=launch == 0)  # it hardly varies, and takes its time
+        answer = worker.ask(job, self._plan.options.timeout, self._listener.stage)
         log = worker.log_since(start)
         if not isinstance(answer, Measured):
             assert isinstance(answer, Ended | Refused)
             self._keep(cell, launch, Measurement(status=answer.status, reason=answer.reason, log=log))
             return None
-        measurement = msgspec.structs.replace(answer.measurement, log=log)
+        measurement = msgspec.structs.replace(answer.measurement, log=log, conditions=self._conditions)
         if fresh and launch == 0 and measurement.status in TIMED:
             measurement = msgspec.structs.replace(measurement, memory=self._fresh_memory(cell, folder))
         self._keep(cell, launch, measurement)
@@ -191,7 +194,7 @@ class Scheduler:
     def _fresh_memory(self, cell: Cell, folder: Path) -> Memory:
         """The cell's peaks in a process that does nothing else; once a run, since they hardly vary."""
         self._listener.stage("memory, in a fresh process")
-        with self._worker(cell.backend, folder) as worker:
+        with self._worker(self._columns[cell.column], folder) as worker:
             answer: Any = worker.open()
             if isinstance(answer, Opened):
                 answer = worker.ask(self._job(cell, "only"), self._plan.options.timeout)
@@ -200,7 +203,7 @@ class Scheduler:
             return found.memory or Memory(device_source=found.reason, process_source=found.reason)
         return Memory(device_source=answer.reason, process_source=answer.reason)
 
-    def _job(self, cell: Cell, memory: Any) -> Measure:
+    def _job(self, cell: Cell, memory: MemoryPass, *, energy: bool = False) -> Measure:
         options = self._plan.options
         return Measure(
             workload=cell.workload,
@@ -211,6 +214,7 @@ class Scheduler:
             cold=options.cold,
             budget=options.budget,
             memory=memory,
+            energy=energy,
         )
 
     def _data(self, cell: Cell) -> Path:

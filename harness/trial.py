@@ -4,77 +4,53 @@ from __future__ import annotations
 
 import gc
 import math
-import os
-import time
-from collections.abc import Callable, Mapping
-from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
-import msgspec
-import numpy as np
-
-from metalbench.backends.base import Device, Outputs, StatefulStep, Step, Unsupported
+from metalbench.backends.base import Device, EventDevice, StatefulStep, Told, Unsupported
 from metalbench.harness import stopping
 from metalbench.harness.catalog import Catalog
-from metalbench.harness.inputs import load
-from metalbench.harness.measure import LEAST_SPAN, Timing, measure
+from metalbench.harness.energy import Meter, energy_of, meter
+from metalbench.harness.measure import LEAST_SPAN, measure
 from metalbench.harness.memory import memory_of
-from metalbench.harness.protocol import Measure
-from metalbench.harness.sampling import Work, empty_call, flush, latency, rotation, sentinel_step, throughput
-from metalbench.results.record import Measurement
-from metalbench.workloads.base import Array, Case, Check, Workload
+from metalbench.harness.protocol import Measure, Open
+from metalbench.harness.sampling import empty_call, flush, latency, sentinel_step, throughput
+from metalbench.harness.subject import Subject, build, first_call, further_calls, timed_outputs
+from metalbench.harness.wakefulness import asleep_ns
+from metalbench.harness.witness import Witness
+from metalbench.results.record import Measurement, Status
+from metalbench.workloads.base import Check
 
 THROUGHPUT_SPAN = 20_000_000  #: ns; long against the wait that closes it
 THROUGHPUT_CALLS = 8
+DEVICE_SPANS = 50  #: calls timed by events on the device
 OUTPUT_LIMIT = 1 << 30  #: bytes of outputs that a throughput sample may hold at once
 
 
-class Subject(NamedTuple):
-    """What is measured: a step, and what its outputs are held against."""
-
-    workload: Workload[Any]
-    case: Case
-    inputs: Mapping[str, Array]
-    reference: Mapping[str, Array]
-    step: Step
-
-    def check(self, outputs: list[dict[str, Array]]) -> Check:
-        return self.workload.check(self.case, self.inputs, outputs, self.reference)
-
-
-def run_trial(job: Measure, framework: str, device: Device, catalog: Catalog, stage: Callable[[str], None]) -> Measurement:
+def run_trial(job: Measure, opened: Open, device: Device, catalog: Catalog, stage: Callable[[str], None]) -> Measurement:
     """Measure the cell; whatever the framework raises becomes a status with its own words as the reason."""
-    try:
-        subject = _build(job, framework, device, catalog, stage)
-        return _memory_only(subject, device, stage) if job.memory == "only" else _measure(job, subject, device, stage)
-    except Unsupported as error:
-        return Measurement(status="unsupported", reason=str(error), facts=device.facts())
-    except MemoryError as error:
-        return Measurement(status="oom", reason=f"the host has no memory left: {error}", facts=device.facts())
-    except Exception as error:  # noqa: BLE001 - frameworks raise what they like; the run goes on
-        return Measurement(status=device.diagnose(error), reason=_words(error), facts=device.facts())
-    finally:
-        gc.collect()  # compiled functions hold arrays in cycles
-        device.release()
+    framework = catalog.frameworks[opened.framework]
+    with Witness(framework) as witness:
+        try:
+            stage("preparing")
+            subject = build(job, framework.name, device, catalog)
+            if job.memory == "only":
+                return _memory_only(subject, device, stage)
+            counted = meter(framework.devices[opened.kind].accelerator) if job.energy else None
+            return _measure(job, subject, device, stage, witness, counted)
+        except Unsupported as error:
+            return Measurement(status="unsupported", reason=str(error), facts=device.facts())
+        except MemoryError as error:
+            return Measurement(status="oom", reason=f"the host has no memory left: {error}", facts=device.facts())
+        except Exception as error:  # noqa: BLE001 - frameworks raise what they like; the run goes on
+            return Measurement(status=device.diagnose(error), reason=_words(error), facts=device.facts())
+        finally:
+            gc.collect()  # compiled functions hold arrays in cycles
+            device.release()
 
 
-def _build(job: Measure, framework: str, device: Device, catalog: Catalog, stage: Callable[[str], None]) -> Subject:
-    stage("preparing")
-    workload = catalog.workload(job.workload)
-    case = msgspec.convert(job.case, workload.case_type)
-    implementation = catalog.implementation(framework, job.workload)
-    if implementation is None:
-        raise Unsupported(f"{framework} has no implementation of {job.workload}")
-    if job.variant not in implementation.variants:
-        raise Unsupported(f"{framework} has no variant {job.variant!r} of {job.workload}")
-    inputs, reference = load(Path(job.data))
-    build = partial(implementation.variants[job.variant], device, case, inputs)
-    step = rotation(build, workload.cost(case, job.variant).bytes) if job.throughput and job.cold else build()
-    return Subject(workload, case, inputs, reference, step)
-
-
-def _measure(job: Measure, subject: Subject, device: Device, stage: Callable[[str], None]) -> Measurement:
+def _measure(
+    job: Measure, subject: Subject, device: Device, stage: Callable[[str], None], witness: Witness, counted: Meter | None
+) -> Measurement:
     workload, case, step = subject.workload, subject.case, subject.step
     work = (throughput if job.throughput else latency)(device, step)
     before = flush(device) if job.cold and not job.throughput else None
@@ -83,10 +59,9 @@ def _measure(job: Measure, subject: Subject, device: Device, stage: Callable[[st
     sentinel_before = sentinel()
 
     stage("first call")
-    first_call, cache, first = _first_call(device, step)
+    first_span, cache, first = first_call(device, step)
     stage("check")
-    fetched = [first, *(_fetch(device, step()) for _ in range(workload.checked_calls - 1))]
-    check = subject.check(fetched)
+    check = subject.check([first, *further_calls(subject, device, witness)])
 
     stage("sampling")
     timing = measure(
@@ -96,23 +71,29 @@ def _measure(job: Measure, subject: Subject, device: Device, stage: Callable[[st
         calls=_calls(job, subject, sum(array.nbytes for array in first.values())),
         least_span=THROUGHPUT_SPAN if job.throughput else LEAST_SPAN,
         before=before,
+        asleep=asleep_ns,
     )
     stage("second check")
-    again = subject.check(_timed_outputs(work, before, subject, timing, device))
+    again = subject.check(timed_outputs(work, before, subject, timing, device))
     sentinel_after = sentinel()
+    device_spans = device.device_spans(step, DEVICE_SPANS) if isinstance(device, EventDevice) and before is None else []
+    stage("energy")
+    energy = energy_of(work, timing.calls, counted) if counted is not None and before is None else None
     del sentinel, before  # their arrays are not the cell's
     stage("memory")
     memory = None if job.memory == "none" else memory_of(device, lambda: device.wait(step()), shared=True)
 
-    failed = next((result for result in (check, again) if not result.ok), None)
+    status, reason = _verdict(check, again, witness)
     cost = workload.cost(case, job.variant)
     return Measurement(
-        status="wrong" if failed else "ok",
-        reason=f"{failed.detail}{'' if failed is check else ' (on an output of the timed calls)'}" if failed else "",
+        status=status,
+        reason=reason,
         spans_ns=timing.spans,
         calls_per_sample=timing.calls,
         rejected=timing.rejected,
-        first_call_ns=first_call,
+        slept=timing.slept,
+        device_spans_ns=device_spans,
+        first_call_ns=first_span,
         compile_cache=cache,
         empty_call_ns=empty,
         warmup_calls=timing.warmup_calls,
@@ -126,8 +107,23 @@ def _measure(job: Measure, subject: Subject, device: Device, stage: Callable[[st
         sentinel_before_ns=sentinel_before,
         sentinel_after_ns=sentinel_after,
         memory=memory,
+        energy=energy,
+        ran=step.ran if isinstance(step, Told) else "",
         facts=device.facts(),
     )
+
+
+def _verdict(check: Check, again: Check, witness: Witness) -> tuple[Status, str]:
+    """(status, reason). What was not done at all weighs more than a wrong answer, and that more than where it was computed."""
+    if witness.refusals:
+        return "failed", f"the framework did not do what was asked: {'; '.join(witness.refusals)}"
+    if not check.ok:
+        return "wrong", check.detail
+    if not again.ok:
+        return "wrong", f"{again.detail} (on an output of the timed calls)"
+    if witness.elsewhere:
+        return "fallback", f"ran on the CPU instead: {', '.join(witness.elsewhere)}"
+    return "ok", ""
 
 
 def _memory_only(subject: Subject, device: Device, stage: Callable[[str], None]) -> Measurement:
@@ -147,53 +143,6 @@ def _calls(job: Measure, subject: Subject, output_bytes: int) -> tuple[int, int]
     if job.throughput:  # a rotation too is longer than its round, since a sample goes on where the last one stopped
         return THROUGHPUT_CALLS, max(THROUGHPUT_CALLS, OUTPUT_LIMIT // max(output_bytes, 1))
     return 1, 1 if job.cold else 1 << 30
-
-
-def _timed_outputs(
-    work: Work, before: Callable[[], object] | None, subject: Subject, timing: Timing, device: Device
-) -> list[dict[str, Array]]:
-    """Outputs of further samples, taken as all others were and kept with them.
-
-    A trajectory starts from a fresh state and is looked at after every call. Its samples are kept where all have one call, but for the
-    first, in which a framework may compile for, or allocate, the state that is new.
-    """
-    stateful = isinstance(subject.step, StatefulStep)
-    if isinstance(subject.step, StatefulStep):
-        subject.step.reset()
-    calls = 1 if stateful else timing.calls
-    fetched: list[dict[str, Array]] = []
-    for turn in range(subject.workload.checked_calls):
-        if before is not None:
-            before()
-        begin = time.perf_counter_ns()
-        outputs = work(calls)
-        span = time.perf_counter_ns() - begin
-        if calls == timing.calls and span > 0 and not (stateful and turn == 0):
-            timing.spans.append(span)
-        fetched.append(_fetch(device, outputs))
-    return fetched
-
-
-def _first_call(device: Device, step: Step) -> tuple[int, str, dict[str, Array]]:
-    """(ns of the first call, what became of the compile cache, its outputs on the host)."""
-    entries = _cache_entries()
-    begin = time.perf_counter_ns()
-    outputs = step()
-    device.wait(outputs)
-    span = time.perf_counter_ns() - begin
-    now = _cache_entries()
-    state = "filled" if now > entries else "unchanged" if now else "none"
-    return span, state, _fetch(device, outputs)
-
-
-def _cache_entries() -> int:
-    folder = os.environ.get("METALBENCH_COMPILE_CACHE", "")
-    return sum(len(files) for _, _, files in os.walk(folder)) if folder else 0
-
-
-def _fetch(device: Device, outputs: Outputs) -> dict[str, Array]:
-    """Host copies: a step may go on to change its outputs in place, and some adapters hand out views."""
-    return {name: np.array(device.get(array)) for name, array in outputs.items()}
 
 
 def _finite(value: float) -> float | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from metalbench.backends.base import Device, Framework, Unsupported
+from metalbench.backends.base import Device, Unsupported
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.protocol import (
     Describe,
@@ -36,6 +36,7 @@ from metalbench.harness.protocol import (
 )
 from metalbench.harness.selfcheck import selfcheck
 from metalbench.harness.trial import run_trial
+from metalbench.harness.wakefulness import user_initiated
 
 
 def main() -> None:
@@ -44,6 +45,7 @@ def main() -> None:
     os.set_inheritable(event_fd, False)
     inbox: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(job_fd, inbox), daemon=True).start()
+    user_initiated()  # before the framework starts threads of its own
     opening = inbox.get()
     if not isinstance(opening, Open):
         return
@@ -56,7 +58,7 @@ def main() -> None:
     gc.freeze()  # a framework's hundred thousand objects are there to stay; without them a collection takes no time
     send(event_fd, Opened(device.facts()))
     while (job := inbox.get()) is not None:
-        send(event_fd, _answer(job, opening.framework, device, catalog, event_fd))
+        send(event_fd, _answer(job, opening, device, catalog, event_fd))
     os._exit(0)  # the parent is done with this process: frameworks take their time to tear down, and some crash in it
 
 
@@ -74,32 +76,23 @@ def _open(job: Open, catalog: Catalog) -> Device | Refused:
     try:
         return catalog.open_device(job.framework, job.kind)
     except Unsupported as error:
-        return Refused("unavailable", str(error))
+        return Refused("unavailable", str(error), "no device")
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.split(".")[0] == framework.package.split(".")[0]:
-            return Refused("unavailable", _missing(framework))
+            return Refused("unavailable", f"{framework.title} is not installed in {sys.prefix}", "not installed")
         return Refused("failed", f"{framework.title} does not import: {error}")
     except Exception as error:  # noqa: BLE001 - a broken installation may raise anything
         return Refused("failed", f"{framework.title} does not open its {job.kind} device: {type(error).__name__}: {error}")
 
 
-def _missing(framework: Framework) -> str:
-    """The remedy for a framework that isn't there: to install it, or a Python that it has releases for."""
-    newest = framework.newest_python.get(sys.platform)
-    if newest is not None and sys.version_info[:2] > tuple(map(int, newest.split("."))):
-        python = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        return f"{framework.title} has no release for Python {python}: remove .venv and set up with make PYTHON=python{newest}"
-    return f"{framework.title} is not installed in {sys.prefix}: pip install '{framework.install}'"
-
-
-def _answer(job: Job, framework: str, device: Device, catalog: Catalog, event_fd: int) -> Event:
+def _answer(job: Job, opening: Open, device: Device, catalog: Catalog, event_fd: int) -> Event:
     match job:
         case Measure():
-            return Measured(run_trial(job, framework, device, catalog, lambda name: send(event_fd, Stage(name))))
+            return Measured(run_trial(job, opening, device, catalog, lambda name: send(event_fd, Stage(name))))
         case SelfCheck():
             return selfcheck(device)
         case Describe():
-            return _describe(framework, device, catalog)
+            return _describe(opening.framework, device, catalog)
         case Open():
             return Refused("failed", "a worker opens one device in its life")
 
@@ -108,13 +101,17 @@ def _describe(framework: str, device: Device, catalog: Catalog) -> Described | R
     """The offers of every workload, after a product on the device that NumPy agrees with."""
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     if not np.allclose(device.get(device.product(device.put(a), device.put(a.T))), a @ a.T):
-        return Refused("failed", "a product of two small matrices is wrong on this device")
-    offers = {}
+        return Refused("failed", "a product of two small matrices is wrong on this device", "wrong answer")
+    offers, absent = {}, {}
     for name in catalog.workload_files:
-        implementation = catalog.implementation(framework, name)
+        try:
+            implementation = catalog.implementation(framework, name)
+        except Exception as error:  # noqa: BLE001 - an old release may lack what the module imports
+            absent[name] = f"not with this release: {type(error).__name__}: {error}"
+            continue
         if implementation is not None:
             offers[name] = Offer(list(implementation.variants), implementation.default)
-    return Described(device.facts(), offers)
+    return Described(device.facts(), offers, absent)
 
 
 if __name__ == "__main__":

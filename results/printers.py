@@ -7,9 +7,9 @@ import io
 from collections.abc import Sequence
 from typing import TextIO
 
+from metalbench.results.layout import Field, Naming, Report
 from metalbench.results.quantities import printable
 from metalbench.results.summary import Summary
-from metalbench.results.tables import Field, Naming, Report
 
 CSV_COLUMNS = (
     "workload", "case", "backend", "environment", "variant", "protocol", "status", "reason", "median_ns", "low_ns", "high_ns", "launches",

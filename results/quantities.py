@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Hint = Literal["text", "duration", "estimate", "bytes", "ratio", "flops", "bandwidth", "error"]
+Hint = Literal["text", "duration", "estimate", "bytes", "ratio", "flops", "bandwidth", "error", "energy"]
 
 
 class Quantity(NamedTuple):
-    """A value and its kind: ``duration`` and ``estimate`` (point, low, high) in ns, ``flops`` and ``bandwidth`` per second."""
+    """A value and its kind: ``duration`` and ``estimate`` (point, low, high) in ns, ``flops`` and ``bandwidth`` per second,
+    ``energy`` in joules.
+    """
 
     value: object
     hint: Hint = "text"
@@ -29,6 +31,8 @@ class Quantity(NamedTuple):
                 return _scaled(value, (("TFLOP/s", 1e12), ("GFLOP/s", 1e9), ("MFLOP/s", 1e6)))
             case "bandwidth", float(value):
                 return _scaled(value, (("GB/s", 1e9), ("MB/s", 1e6)))
+            case "energy", float(value):
+                return _scaled(value, (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6)))
             case "error", float(value):
                 return f"{value:.1e}"
             case _, value:

@@ -30,9 +30,23 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str  #: "latency" or "throughput", with "-cold" where caches were defeated
     policy: str
 
+    @property
+    def column(self) -> tuple[str, str]:
+        """Backend and environment: what a column of a table is."""
+        return self.backend, self.environment
+
+    @property
+    def column_name(self) -> str:
+        return column_name(*self.column)
+
     def key(self) -> str:
         """A stable name for the cell, the same in every run and store: a hash of all its fields."""
         return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:20]
+
+
+def column_name(backend: str, environment: str) -> str:
+    """The backend, and its environment where that goes by another name than the one that is taken by itself."""
+    return backend if environment in {"current", backend} else f"{backend} ({environment.removeprefix(f'{backend}:')})"
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +60,15 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     process_shared: bool = False  #: True where the process had measured other cells before (suite ``quick``)
 
 
+class Energy(msgspec.Struct, frozen=True, kw_only=True):
+    """What calls took from the power supply, counted over a window in which the work was repeated; idle power is part of it."""
+
+    joules_per_call: float
+    calls: int
+    seconds: float
+    source: str
+
+
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker found out about a cell in one launch. Times in nanoseconds by the monotonic host clock."""
 
@@ -55,6 +78,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     spans_ns: list[int] = []  #: raw samples, each over ``calls_per_sample`` calls
     calls_per_sample: int = 1
     rejected: int = 0  #: samples thrown away because the clock did not advance
+    slept: int = 0  #: samples thrown away because the machine was asleep meanwhile
+    device_spans_ns: list[float] = []  #: of single calls, by events on the device; empty where it has none that can be trusted
     first_call_ns: int | None = None
     compile_cache: str = ""  #: "filled" by the first call, "unchanged", or "none" where there is nothing in it
     empty_call_ns: float | None = None
@@ -69,6 +94,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     sentinel_before_ns: int | None = None
     sentinel_after_ns: int | None = None
     memory: Memory | None = None
+    energy: Energy | None = None
+    ran: str = ""  #: what the framework says that it really ran, where an operator chooses among kernels
+    conditions: dict[str, str] = {}  #: the machine's state before the worker started
     facts: dict[str, str] = {}
     log: str = ""
 

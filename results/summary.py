@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from metalbench.results.record import TIMED, Cell, Measurement, Memory, Record, Run, Status
+from metalbench.results.record import TIMED, Cell, Energy, Measurement, Memory, Record, Run, Status
 from metalbench.results.statistics import Estimate, estimate
 
 #: The status of a cell is the gravest of its launches'.
@@ -16,11 +16,12 @@ DRIFT = 0.15  #: relative change of the sentinel across a cell beyond which the 
 
 
 class Summary:
-    """One cell of a run. ``records`` are its launches, at least one, in order."""
+    """One cell of a run. ``records`` are its launches, at least one, in order; ``column`` is what its column is called in the run."""
 
-    def __init__(self, records: list[Record]) -> None:
+    def __init__(self, records: list[Record], column: str = "") -> None:
         self.records = sorted(records, key=lambda record: record.launch)
         self.cell: Cell = records[0].cell
+        self.column = column or self.cell.column_name
         gravest = min((record.measurement for record in self.records), key=lambda found: GRAVITY.index(found.status))
         self.status: Status = gravest.status
         self.reason = gravest.reason
@@ -84,6 +85,22 @@ class Summary:
         return max((memory.device_peak for memory in passes if memory.device_peak is not None), default=None)
 
     @property
+    def device_time(self) -> float | None:
+        """Median ns of a call between events on the device, over all launches."""
+        spans = [span for found in self.measurements for span in found.device_spans_ns]
+        return statistics.median(spans) if spans else None
+
+    @property
+    def energy(self) -> Energy | None:
+        found: Energy | None = self._last("energy")
+        return found
+
+    @property
+    def ran(self) -> str:
+        """What the framework really ran, where it says; every answer of the launches."""
+        return ", ".join(dict.fromkeys(found.ran for found in self.measurements if found.ran))
+
+    @property
     def drifted(self) -> bool:
         """Whether the sentinel changed by more than ``DRIFT`` across the cell in most of its launches."""
         changes = [
@@ -103,13 +120,34 @@ class Summary:
     def facts(self) -> dict[str, str]:
         return next((found.facts for found in reversed(self.measurements) if found.facts), {})
 
+    @property
+    def version(self) -> str:
+        """The framework's, which its device names first among its facts."""
+        return next(iter(self.facts.values()), "")
+
     def _last(self, field: str) -> Any:
         return next((getattr(found, field) for found in reversed(self.measurements) if getattr(found, field) is not None), None)
 
 
 def summarise(run: Run, records: Iterable[Record]) -> list[Summary]:
-    """One summary a cell that has a record, in the order of the run's plan."""
+    """One summary a cell that has a record, in the order of the run's plan.
+
+    A column is called by its backend; where the run has that in several environments, by the environment and the version too.
+    """
     by_cell: dict[str, list[Record]] = {}
     for record in records:
         by_cell.setdefault(record.cell.key(), []).append(record)
-    return [Summary(by_cell[key]) for key in dict.fromkeys(cell.key() for cell in run.cells()) if key in by_cell]
+    summaries = [Summary(by_cell[key]) for key in dict.fromkeys(cell.key() for cell in run.cells()) if key in by_cell]
+    environments: dict[str, set[str]] = {}
+    for summary in summaries:
+        environments.setdefault(summary.cell.backend, set()).add(summary.cell.environment)
+    versions = {summary.cell.column: summary.version for summary in reversed(summaries) if summary.version}
+    for summary in summaries:
+        backend, environment = summary.cell.column
+        if len(environments[backend]) > 1:
+            own = "" if environment in {"current", backend} else environment.removeprefix(f"{backend}:")
+            version = versions.get(summary.cell.column, "")
+            summary.column = f"{backend} ({', '.join(filter(None, [own, version if version not in own else '']))})"
+        else:
+            summary.column = backend
+    return summaries

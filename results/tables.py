@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
+from metalbench.results.details import details
+from metalbench.results.layout import Field, Naming, Report, Table, text
 from metalbench.results.quantities import Quantity
-from metalbench.results.record import TIMED, Cell, Record, Run
+from metalbench.results.record import TIMED, Record, Run
 from metalbench.results.statistics import tied
 from metalbench.results.summary import Summary, summarise
-
-Field = list[list[Quantity]]  #: the lines of one field, each of some quantities
-Naming = Callable[[Cell], str]  #: a case in its workload's notation
 
 LEGEND = (
     "Median time of a call with its 95 % interval over launches; the best and every tie for it are marked ★ (Welch's test at 5 %; not "
@@ -21,37 +19,13 @@ LEGEND = (
 )
 
 
-class Table(NamedTuple):
-    """``header`` names the columns; a row has a field for each."""
-
-    title: str
-    header: list[str]
-    rows: list[list[Field]]
-
-
-class Report(NamedTuple):
-    """A run as it is shown: ``facts`` about it, ``notes`` on how to read it, tables."""
-
-    title: str
-    facts: list[tuple[str, str]]
-    legend: str
-    tables: list[Table]
-
-
 def report(run: Run, records: Sequence[Record], naming: Naming, relative_to: str | None = None) -> Report:
     """The tables of a run: times by workload, memory, what did not run and why, and how exact the answers were."""
     summaries = summarise(run, records)
     tables: list[Table] = []
     for workload in dict.fromkeys(summary.cell.workload for summary in summaries):
         tables += _times(workload, [summary for summary in summaries if summary.cell.workload == workload], naming, relative_to)
-    others = (
-        _by_backend("Peak memory", summaries, naming, _peaks),
-        _sources(summaries),
-        _absences(summaries, naming),
-        _oddities(summaries, naming),
-        _by_backend("Errors against float64, of what is tolerated", summaries, naming, _errors),
-    )
-    tables += [table for table in others if table.rows]
+    tables += details(summaries, naming)
     legend = LEGEND if relative_to is None else LEGEND.replace("to the best", f"to {relative_to}")
     return Report(f"Run {run.id}{f' “{run.label}”' if run.label else ''}", _facts(run, summaries), legend, tables)
 
@@ -62,7 +36,7 @@ def _facts(run: Run, summaries: Sequence[Summary]) -> list[tuple[str, str]]:
     for summary in summaries:
         own = ", ".join(f"{name} {value}" for name, value in summary.facts.items() if name in VERSIONED)
         if own:
-            versions[f"{summary.cell.backend}: {own}"] = None
+            versions[f"{summary.column}: {own}"] = None
     launches = max((len(summary.medians) for summary in summaries), default=0)
     missing = len(run.cells()) - len(summaries)
     state = run.state if not missing else f"{run.state}, {missing} of {len(run.cells())} cells not measured"
@@ -71,7 +45,17 @@ def _facts(run: Run, summaries: Sequence[Summary]) -> list[tuple[str, str]]:
         ("began", f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(run.started))} UTC ({state})"),
         ("protocol", f"{_joined(s.cell.protocol for s in summaries)}, {launches} launches, {_joined(s.cell.policy for s in summaries)}"),
         *(("versions", version) for version in versions),
+        *(("state", state) for state in _states(summaries)),
     ]
+
+
+def _states(summaries: Sequence[Summary]) -> list[str]:
+    """The machine's state as it was found, what varied between workers with every value that it had."""
+    seen: dict[str, dict[str, None]] = {}
+    for name, value in (item for s in summaries for found in s.measurements for item in found.conditions.items()):
+        seen.setdefault(name, {})[value] = None
+    shown = {name: list(values) if len(values) <= 3 else [min(values), "…", max(values)] for name, values in seen.items()}
+    return ["; ".join(f"{name.replace('_', ' ')} {' / '.join(values)}" for name, values in shown.items())] if shown else []
 
 
 #: facts that are versions of packages; a device names further ones (threads, precision switches) under other keys
@@ -84,19 +68,19 @@ def _joined(words: Iterable[str]) -> str:
 
 def _times(workload: str, summaries: Sequence[Summary], naming: Naming, relative_to: str | None) -> list[Table]:
     """A row a case, with each backend's own choice of variant; and where several were measured, a row a case and variant."""
-    backends = list(dict.fromkeys(summary.cell.backend for summary in summaries))
+    backends = list(dict.fromkeys(summary.column for summary in summaries))
     cases: dict[str, list[Summary]] = {}
     for summary in summaries:
         cases.setdefault(naming(summary.cell), []).append(summary)
-    rows = [[_text(name), *_row(_chosen(found), backends, relative_to, name_variant=True)] for name, found in cases.items()]
+    rows = [[text(name), *_row(_chosen(found), backends, relative_to, name_variant=True)] for name, found in cases.items()]
     tables = [Table(workload, ["case", *backends], rows)]
-    if all(len([s for s in found if s.cell.backend == backend]) <= 1 for found in cases.values() for backend in backends):
+    if all(len([s for s in found if s.column == backend]) <= 1 for found in cases.values() for backend in backends):
         return tables
     rows = []
     for name, found in cases.items():
         for variant in dict.fromkeys(summary.cell.variant for summary in found):
-            alike = {summary.cell.backend: summary for summary in found if summary.cell.variant == variant}
-            rows.append([_text(name), _text(variant), *_row(alike, backends, relative_to, name_variant=False)])
+            alike = {summary.column: summary for summary in found if summary.cell.variant == variant}
+            rows.append([text(name), text(variant), *_row(alike, backends, relative_to, name_variant=False)])
     return [*tables, Table(f"{workload}, by variant", ["case", "variant", *backends], rows)]
 
 
@@ -104,15 +88,19 @@ def _chosen(summaries: Sequence[Summary]) -> dict[str, Summary]:
     """Each backend's own choice of variant; where that wasn't measured, the first that was."""
     chosen: dict[str, Summary] = {}
     for summary in summaries:
-        if summary.cell.backend not in chosen or (summary.default and not chosen[summary.cell.backend].default):
-            chosen[summary.cell.backend] = summary
+        if summary.column not in chosen or (summary.default and not chosen[summary.column].default):
+            chosen[summary.column] = summary
     return chosen
 
 
 def _row(by_backend: dict[str, Summary], backends: Sequence[str], relative_to: str | None, *, name_variant: bool) -> list[Field]:
     ranked = [summary for summary in by_backend.values() if summary.ranked]
     best = min(ranked, key=lambda summary: summary.medians and summary.time.median if summary.time else 0, default=None)
-    base = best if relative_to is None else next((summary for summary in ranked if summary.cell.backend == relative_to), None)
+    base = (
+        best
+        if relative_to is None
+        else next((summary for summary in ranked if relative_to in {summary.column, summary.cell.backend}), None)
+    )
     return [_field(by_backend.get(backend), best, base, name_variant=name_variant) for backend in backends]
 
 
@@ -139,64 +127,3 @@ def _field(summary: Summary | None, best: Summary | None, base: Summary | None, 
     else:
         standing = []
     return [line for line in (time_line, [*standing, *filter(None, rates)], variant) if line]
-
-
-def _by_backend(title: str, summaries: Sequence[Summary], naming: Naming, field: Callable[[Summary], Field]) -> Table:
-    """A row a case that was timed, named with its variant where that isn't the backend's own choice; a column a backend."""
-    timed = [summary for summary in summaries if summary.status in TIMED]
-    backends = list(dict.fromkeys(summary.cell.backend for summary in timed))
-    rows: dict[str, dict[str, Field]] = {}
-    for summary in timed:
-        variant = "" if summary.default else f" {summary.cell.variant}"
-        rows.setdefault(f"{summary.cell.workload} {naming(summary.cell)}{variant}", {})[summary.cell.backend] = field(summary)
-    nothing: Field = [[Quantity(None)]]
-    return Table(title, ["case", *backends], [[_text(name), *(row.get(b, nothing) for b in backends)] for name, row in rows.items()])
-
-
-def _peaks(summary: Summary) -> Field:
-    memory = summary.memory
-    if memory is None:
-        return [[Quantity(None)]]
-    shared = [Quantity("(shared)")] if memory.process_shared else []
-    device = [[Quantity("device"), Quantity(summary.device_peak, "bytes")]] if summary.device_peak is not None else []
-    return [*device, [Quantity("process"), Quantity(memory.process_peak, "bytes"), *shared]]
-
-
-def _sources(summaries: Sequence[Summary]) -> Table:
-    """Where each backend's memory figures come from."""
-    seen = {(s.cell.backend, s.memory.device_source, s.memory.process_source) for s in summaries if s.memory is not None}
-    title = "Sources of peak memory (shared: the process had measured other cells before)"
-    return Table(title, ["backend", "device", "process"], [[_text(text) for text in row] for row in sorted(seen)])
-
-
-def _errors(summary: Summary) -> Field:
-    error = [Quantity(summary.max_error, "error"), Quantity("of"), Quantity(summary.tolerance, "error")]
-    return [error, *([Quantity(f"{name.replace('_', ' ')} {value:.3g}")] for name, value in summary.figures.items())]
-
-
-def _absences(summaries: Sequence[Summary], naming: Naming) -> Table:
-    """What has no time, cells of one reason together."""
-    groups: dict[tuple[str, str, str], list[Summary]] = {}
-    for summary in summaries:
-        if summary.status not in TIMED:
-            groups.setdefault((summary.cell.backend, summary.status, summary.reason), []).append(summary)
-    rows = []
-    for (backend, status, reason), group in groups.items():
-        names = dict.fromkeys(f"{s.cell.workload} {naming(s.cell)} {s.cell.variant}" for s in group)
-        shown = "; ".join(names) if len(names) <= 3 else f"{len(names)} cells of {_joined(s.cell.workload for s in group)}"
-        rows.append([_text(backend), _text(status), _text(shown), _text(reason)])
-    return Table("What did not run, and why", ["backend", "status", "cells", "reason"], rows)
-
-
-def _oddities(summaries: Sequence[Summary], naming: Naming) -> Table:
-    """Cells with a time that is shown with a reservation, and why."""
-    rows = [
-        [_text(s.cell.backend), _text(s.status), _text(f"{s.cell.workload} {naming(s.cell)} {s.cell.variant}"), _text(s.reason)]
-        for s in summaries
-        if s.status in TIMED and s.status != "ok"
-    ]
-    return Table("What ran and is not ranked, and why", ["backend", "status", "cell", "reason"], rows)
-
-
-def _text(text: str) -> Field:
-    return [[Quantity(text)]]

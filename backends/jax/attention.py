@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import jax
 import jax.numpy as jnp
 
-from metalbench.backends.base import Factory, Step
+from metalbench.backends.base import Factory, Step, Told
 from metalbench.backends.jax.device import JaxDevice
 from metalbench.workloads.attention import AttentionCase, causal_mask
 from metalbench.workloads.base import Arrays
@@ -48,7 +48,7 @@ def fused(device: JaxDevice, case: AttentionCase, inputs: Arrays) -> Step:
         out = jax.nn.dot_product_attention(q, k, v, mask=mask, is_causal=case.causal and square, implementation=kernel)
         return out.swapaxes(1, 2)
 
-    return lambda: {"out": attend_fused(q, k, v, mask)}
+    return Told(lambda: {"out": attend_fused(q, k, v, mask)}, kernel or "xla")
 
 
 def _masked(function: Attend, device: JaxDevice, case: AttentionCase, inputs: Arrays) -> Step:

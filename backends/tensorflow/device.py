@@ -9,9 +9,12 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from metalbench.backends.base import DeviceMemory, Diagnosis, Outputs, Unsupported
 from metalbench.workloads.base import Array
+
+FLOATING = {dtype.as_datatype_enum for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)}
 
 
 class TensorflowDevice:
@@ -61,6 +64,25 @@ class TensorflowDevice:
     def release(self) -> None:
         pass  # TensorFlow gives nothing back before it ends
 
+    def watch(self, call: Callable[[], object]) -> list[str]:
+        """Operators on real or complex numbers that were placed on the CPU: what has no kernel on the device goes there silently.
+
+        TensorFlow tells where it placed operators when it makes their kernels, so those that it keeps are dropped first.
+        """
+        if self.kind == "cpu":
+            call()
+            return []
+        runtime = context.context()
+        runtime.clear_kernel_cache()
+        runtime.enable_run_metadata()
+        try:
+            call()
+            graphs = runtime.export_run_metadata().partition_graphs
+        finally:
+            runtime.disable_run_metadata()
+        placed = (node for graph in graphs for node in graph.node if node.op != "Const" and not node.op.startswith("_"))
+        return list(dict.fromkeys(n.op for n in placed if "CPU" in n.device and any(a.type in FLOATING for a in n.attr.values())))
+
     def facts(self) -> dict[str, str]:
         versions = {"tensorflow": tf.__version__, "keras": keras.__version__, "numpy": np.__version__}
         return {**versions, "device": self.name, "tf32": str(tf.config.experimental.tensor_float_32_execution_enabled())}
@@ -81,6 +103,6 @@ def open_device(kind: str) -> TensorflowDevice:
         tf.config.set_visible_devices([], "GPU")
     elif not gpus:
         raise Unsupported(f"TensorFlow lists no GPU: the plug-in or the libraries for {kind} are missing")
-    tf.config.set_soft_device_placement(kind == "cpu")  # what has no kernel on the device fails instead of running elsewhere
+    tf.config.set_soft_device_placement(True)  # what has no kernel on the device runs on the CPU, and watch() names it
     tf.config.experimental.enable_tensor_float_32_execution(False)
     return TensorflowDevice(kind)

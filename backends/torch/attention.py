@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 
 import torch
 from torch.nn import functional
+from torch.nn.attention import SDPBackend
 from torch.nn.attention.bias import causal_lower_right
 
-from metalbench.backends.base import Factory, Step
+from metalbench.backends.base import Factory, Step, Told
 from metalbench.backends.torch.device import TorchDevice
 from metalbench.workloads.attention import AttentionCase, causal_mask
 from metalbench.workloads.base import Arrays
@@ -52,7 +53,10 @@ def fused(device: TorchDevice, case: AttentionCase, inputs: Arrays) -> Step:
     def step() -> Mapping[str, torch.Tensor]:
         return {"out": functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=grouped)}
 
-    return step
+    if device.kind == "mps" or (mask is not None and type(mask) is not torch.Tensor):
+        return step  # there PyTorch's choice can't be asked for
+    choice = torch._fused_sdp_choice(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=grouped)  # noqa: SLF001 - PyTorch offers no other name
+    return Told(step, SDPBackend(choice).name.lower().replace("_", " "))
 
 
 def _masked(function: Attend, device: TorchDevice, case: AttentionCase, inputs: Arrays) -> Step:

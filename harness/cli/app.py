@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from metalbench import __version__
-from metalbench.harness.cli import doctor, listing, run, selfcheck, show
+from metalbench.harness.cli import doctor, env, listing, run, selfcheck, show
 
 app = typer.Typer(
     name="bench",
@@ -20,6 +20,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("show")(show.show)
 app.add_typer(listing.app, name="list")
+app.add_typer(env.app, name="env")
 app.command("selfcheck")(selfcheck.selfcheck)
 app.command("doctor")(doctor.doctor)
 

@@ -15,6 +15,7 @@ from metalbench.harness.errors import UsageError
 if TYPE_CHECKING:
     from metalbench.harness.catalog import Catalog
     from metalbench.harness.config import Config
+    from metalbench.harness.recipes import Recipes
     from metalbench.results.store import Store
 
 StoreOption = Annotated[
@@ -27,16 +28,19 @@ class Context(NamedTuple):
     config: Config
     plugins: list[str]
     catalog: Catalog
+    recipes: Recipes
 
 
 def load() -> Context:
-    """``bench.toml``, and the catalog with its plug-ins and the installed ones."""
+    """``bench.toml``, the catalog with its plug-ins and the installed ones, and the environments."""
     from metalbench.harness.catalog import Catalog, installed_plugins
     from metalbench.harness.config import load_config
+    from metalbench.harness.recipes import Recipes
 
     config = load_config(Path.cwd())
     plugins = [*map(str, installed_plugins()), *config.plugins]
-    return Context(config, plugins, Catalog([Path(plugin) for plugin in plugins]))
+    recipes = Recipes(config.environments, config.locks)
+    return Context(config, plugins, Catalog([Path(plugin) for plugin in plugins]), recipes)
 
 
 def store_place(given: str | None, config: Config) -> str:

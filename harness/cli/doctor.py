@@ -12,9 +12,10 @@ def doctor() -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from metalbench.harness.columns import default
     from metalbench.harness.environments import cache_folder, current
     from metalbench.harness.host import host, load
-    from metalbench.harness.probing import probe
+    from metalbench.harness.probing import Prober
 
     ctx = context.load()
     facts = host().facts
@@ -26,9 +27,10 @@ def doctor() -> None:
         print(f"warning: the machine is busy ({busy:.1f} runnable processes a core): close other programs before measuring")
     table = Table(box=None, show_header=False, padding=(0, 3, 0, 0))
     table.add_column(no_wrap=True)
-    for name, capability in probe(ctx.catalog.backends, ctx.catalog, current(), ctx.plugins).items():
+    columns = [default(name, ctx.recipes).column for name in ctx.catalog.backends]
+    for (name, _), capability in Prober(ctx.catalog, ctx.recipes, ctx.plugins).probe(columns).items():
         versions = ", ".join(f"{key} {value}" for key, value in capability.facts.items() if key in _packages(name, ctx))
-        what = versions if capability.status == "ok" else capability.reason
+        what = versions if capability.status == "ok" else capability.why
         table.add_row(name, capability.status, Text(what))
     Console().print(table)
 

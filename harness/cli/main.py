@@ -40,7 +40,7 @@ def _run(arguments: list[str]) -> int:
 
 def _with_default_resume(arguments: list[str]) -> list[str]:
     """``--resume`` may stand alone, which the option parser has no notion of: it then means the last run left unfinished."""
-    from metalbench.harness.cli.run import UNFINISHED
+    from metalbench.harness.cli.planning import UNFINISHED
 
     out = []
     for argument, following in zip(arguments, [*arguments[1:], "-"], strict=True):

@@ -9,6 +9,8 @@ from metalbench.harness.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from metalbench.harness.catalog import Catalog
+    from metalbench.harness.columns import Wanted
+    from metalbench.harness.environments import Column
     from metalbench.harness.plan import Options
     from metalbench.workloads.base import Suite
 
@@ -17,6 +19,7 @@ class Given(NamedTuple):
     """The options of ``bench run`` that say what to measure, as typed; None where nothing was."""
 
     suite: str | None = None
+    env: list[str] | None = None
     backend: list[str] | None = None
     workload: list[str] | None = None
     case: list[str] | None = None
@@ -27,7 +30,7 @@ class Given(NamedTuple):
     seed: int | None = None
 
 
-def make_options(given: Given, ctx: context.Context) -> Options:
+def make_options(given: Given, columns: list[Column], ctx: context.Context) -> Options:
     """Options from the command line, ``bench.toml`` and the suite's defaults, in this order. UsageError for unknown names."""
     import secrets
 
@@ -44,7 +47,7 @@ def make_options(given: Given, ctx: context.Context) -> Options:
     workloads = context.split(given.workload) or config.workloads or list(catalog.workload_files)
     return Options(
         suite=cast("Suite", suite),
-        backends=chosen_backends(context.split(given.backend) or config.backends, catalog),
+        columns=columns,
         workloads=[catalog.workload(name).name for name in workloads],
         cases=[_filter(text) for text in context.split(given.case)],
         variants=_variants(context.split(given.variant), workloads, catalog),
@@ -59,16 +62,12 @@ def make_options(given: Given, ctx: context.Context) -> Options:
     )
 
 
-def chosen_backends(names: list[str], catalog: Catalog) -> list[str]:
-    """The named ones; else every one whose device this machine has."""
-    if not names:
-        from metalbench.harness.host import accelerators
+def chosen_columns(backends: list[str] | None, environments: list[str] | None, ctx: context.Context) -> list[Wanted]:
+    """What ``--backend`` and ``--env`` say; else the backends of ``bench.toml``, else all whose device this machine has."""
+    from metalbench.harness.columns import choose
 
-        present = accelerators() | {""}
-        return [name for name in catalog.backends if catalog.device_kind(name).accelerator in present]
-    for name in names:
-        catalog.backend(name)
-    return names
+    named = context.split(backends) or ([] if environments else ctx.config.backends)
+    return choose(named, environments or [], ctx.catalog, ctx.recipes)
 
 
 def _filter(text: str) -> tuple[str, str]:

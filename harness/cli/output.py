@@ -46,7 +46,7 @@ def print_plan(plan: Plan, catalog: Catalog) -> None:
         if block.launch == 0:
             for place in block.cells:
                 cell = plan.cells[place]
-                print(f"{cell_name(cell, catalog)} · {cell.backend} · {cell.variant} · {cell.protocol}")
+                print(f"{cell_name(cell, catalog)} · {cell.column_name} · {cell.variant} · {cell.protocol}")
     options = plan.options
     print(
         f"\n{len(plan.cells)} cells, {options.launches} launches each, in {len(plan.blocks)} worker processes; "

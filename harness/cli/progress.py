@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from metalbench.harness.catalog import Catalog
+    from metalbench.harness.environments import Column
     from metalbench.harness.plan import Plan
     from metalbench.harness.scheduler import Listener
     from metalbench.results.record import Cell, Record
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 class Silent:
     def preparing(self, cell: Cell) -> None: ...
-    def opening(self, backend: str) -> None: ...
+    def opening(self, column: Column) -> None: ...
     def started(self, cell: Cell, launch: int) -> None: ...
     def stage(self, name: str) -> None: ...
     def finished(self, record: Record) -> None: ...
@@ -66,7 +67,7 @@ class Tally(Silent):
         return duration(pace * len(self._left))
 
     def name(self, cell: Cell) -> str:
-        return f"{cell_name(cell, self._catalog)} · {cell.backend} · {cell.variant}"
+        return f"{cell_name(cell, self._catalog)} · {cell.column_name} · {cell.variant}"
 
     def outcome(self, record: Record) -> str:
         from metalbench.results.quantities import format_duration, printable
@@ -95,8 +96,10 @@ class Display(Tally):
     def preparing(self, cell: Cell) -> None:
         self._show(f"inputs and reference of {cell_name(cell, self._catalog)}", "")
 
-    def opening(self, backend: str) -> None:
-        self._show(f"starting {backend}", "")
+    def opening(self, column: Column) -> None:
+        from metalbench.results.record import column_name
+
+        self._show(f"starting {column_name(*column.key)}", "")
 
     def started(self, cell: Cell, launch: int) -> None:
         self._show(f"{self.name(cell)} · launch {launch + 1} of {self._plan.options.launches}", "")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from metalbench.harness.cli import context
-from metalbench.harness.cli.options import chosen_backends
+from metalbench.harness.cli.options import chosen_columns
 
 if TYPE_CHECKING:
+    from metalbench.harness.environments import Column
     from metalbench.harness.executor import Ended
     from metalbench.harness.protocol import Event
 
@@ -27,8 +28,9 @@ def selfcheck(
     ctx = context.load()
     failed = False
     with alone(quiet=False):
-        for name in chosen_backends(context.split(backend) or ctx.config.backends, ctx.catalog):
-            answer = _ask(name, ctx)
+        for wanted in chosen_columns(backend, None, ctx):
+            name = wanted.column.backend
+            answer = _ask(wanted.column, ctx)
             match answer:
                 case SelfChecked(ok, doubling, closed, reason):
                     verdict = "ok" if ok else f"REFUSED: {reason}"
@@ -42,16 +44,15 @@ def selfcheck(
     sys.exit(int(failed))
 
 
-def _ask(name: str, ctx: context.Context) -> Event | Ended:
-    from metalbench.harness.environments import current
+def _ask(column: Column, ctx: context.Context) -> Event | Ended:
     from metalbench.harness.executor import SELFCHECK_TIMEOUT, Worker
     from metalbench.harness.probing import PROBE_MEMORY
     from metalbench.harness.protocol import Opened, SelfCheck
 
-    framework, kind = ctx.catalog.backend(name)
+    framework, kind = ctx.catalog.backend(column.backend)
     with (
         tempfile.TemporaryDirectory(prefix="metalbench-") as folder,
-        Worker(framework, kind, current(), Path(folder), plugins=ctx.plugins, memory_limit=PROBE_MEMORY) as worker,
+        Worker(framework, kind, column.environment, Path(folder), plugins=ctx.plugins, memory_limit=PROBE_MEMORY) as worker,
     ):
         opened = worker.open()
         return worker.ask(SelfCheck(), SELFCHECK_TIMEOUT) if isinstance(opened, Opened) else opened

@@ -44,6 +44,9 @@ def _cell(summary: Summary) -> dict[str, Any]:
         "bytes": summary.bytes,
         "device_peak_bytes": summary.device_peak,
         "process_peak_bytes": memory.process_peak if memory else None,
+        "device_median_ns": summary.device_time,
+        "joules_per_call": summary.energy.joules_per_call if summary.energy else None,
+        "ran": summary.ran or None,
         "facts": {**summary.facts, **summary.figures},
         "launches": [_launch(record.launch, record.measurement) for record in summary.records],
     }
@@ -57,4 +60,7 @@ def _launch(launch: int, found: Measurement) -> dict[str, Any]:
         "first_call_ns": found.first_call_ns,
         "stop": found.stop or None,
         "memory": found.memory,
+        "energy": found.energy,
+        "device_spans_ns": found.device_spans_ns,
+        "conditions": found.conditions,
     }

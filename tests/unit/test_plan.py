@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from metalbench.harness.capability import Capability
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.cli.progress import Display
+from metalbench.harness.environments import Column, current
 from metalbench.harness.errors import PluginError, UsageError
 from metalbench.harness.inputs import load, prepare, trim
 from metalbench.harness.plan import Options, make_plan
-from metalbench.harness.probing import Capability
 from metalbench.harness.protocol import Offer
 from metalbench.results.record import Measurement, Record
 
@@ -25,11 +26,12 @@ BACKENDS = ["torch-cpu", "jax-cpu", "mlx-cpu"]
 OFFERS = {
     name: Offer(list(CATALOG.workload(name).variants), next(iter(CATALOG.workload(name).variants))) for name in CATALOG.workload_files
 }
-ABLE = {name: Capability(status="ok", offers=OFFERS) for name in BACKENDS}
+COLUMNS = [Column(name, current()) for name in BACKENDS]
+ABLE = {column.key: Capability(status="ok", offers=OFFERS) for column in COLUMNS}
 
 
 def options(**changes):
-    fields = {"backends": BACKENDS, "workloads": list(OFFERS), "launches": 3, "budget": 0.25, "timeout": 60, "seed": 1}
+    fields = {"columns": COLUMNS, "workloads": list(OFFERS), "launches": 3, "budget": 0.25, "timeout": 60, "seed": 1}
     return Options(**(fields | changes))
 
 
@@ -42,7 +44,7 @@ def test_every_cell_is_measured_once_a_launch_in_an_order_the_seed_decides(seed,
     assert measured == Counter({(place, launch): 1 for place in range(len(plan.cells)) for launch in range(launches)})
     assert [block.launch for block in plan.blocks] == sorted(block.launch for block in plan.blocks)
     for block in plan.blocks:
-        assert {plan.cells[place].backend for place in block.cells} == {block.backend}
+        assert {plan.cells[place].column for place in block.cells} == {COLUMNS[block.column].key}
 
 
 def test_rounds_differ_in_their_order():
@@ -60,7 +62,7 @@ def test_quick_has_about_ten_cells_a_backend_and_the_others_every_variant():
 
 
 def test_a_backend_that_cannot_be_asked_keeps_its_rows():
-    plan = make_plan(options(), CATALOG, ABLE | {"mlx-cpu": Capability(status="unavailable", reason="not installed")})
+    plan = make_plan(options(), CATALOG, ABLE | {("mlx-cpu", "current"): Capability(status="unavailable", reason="not installed")})
     count = Counter(cell.backend for cell in plan.cells)
     assert count["mlx-cpu"] == count["torch-cpu"]
     assert {cell.variant for cell in plan.cells if cell.backend == "mlx-cpu"} == {"default"}

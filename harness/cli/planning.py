@@ -1,0 +1,89 @@
+"""From the options, or from a run that was interrupted, to a plan and what its backends can do today."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from metalbench.harness.cli import context
+from metalbench.harness.cli.options import Given, chosen_columns, make_options
+from metalbench.harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from metalbench.harness.columns import Wanted
+    from metalbench.harness.environments import Column
+    from metalbench.harness.plan import Capabilities, Options, Plan
+    from metalbench.results.record import Run
+    from metalbench.results.store import Store
+
+UNFINISHED = "the last unfinished run"  #: what ``--resume`` alone stands for
+
+
+def planned(given: Given, ctx: context.Context, *, make: bool) -> tuple[Plan, Capabilities]:
+    from metalbench.harness.plan import make_plan
+
+    wanted = chosen_columns(given.backend, given.env, ctx)
+    options = make_options(given, [_there(one, ctx) if make else one.column for one in wanted], ctx)
+    capabilities = _capabilities(options, ctx)
+    return make_plan(options, ctx.catalog, capabilities), capabilities
+
+
+def _there(wanted: Wanted, ctx: context.Context) -> Column:
+    """The column, its environment made if it was asked for by its requirements."""
+    from metalbench.harness import provisioning
+    from metalbench.harness.cli.env import make
+    from metalbench.harness.environments import Column
+
+    column, recipe = wanted
+    if column.environment.python or recipe is None or recipe.name in ctx.recipes.by_name:
+        return column
+    make(recipe, ctx)
+    return Column(column.backend, provisioning.environment(recipe))
+
+
+def _capabilities(options: Options, ctx: context.Context) -> Capabilities:
+    from metalbench.harness.probing import Prober
+
+    return Prober(ctx.catalog, ctx.recipes, options.plugins).probe(options.columns)
+
+
+def begin(results: Store, plan: Plan, label: str) -> Run:
+    import secrets
+
+    import msgspec
+
+    from metalbench.harness.host import host
+    from metalbench.results.record import Run
+
+    started = time.time()
+    name = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started)) + "-" + secrets.token_hex(2)
+    this = Run(id=name, started=started, label=label, host=host(), plan=msgspec.Raw(msgspec.json.encode(plan)))
+    results.begin(this)
+    return this
+
+
+def interrupted(results: Store, name: str) -> Run:
+    """The run to go on with. A finished one is refused: there is nothing left of it."""
+    from metalbench.harness.host import host
+
+    this: Run | None = results.unfinished() if name == UNFINISHED else results.run(name)
+    if this is None:
+        raise UsageError("There is no unfinished run in this store; `bench list runs` shows what there is.")
+    if this.state == "finished":
+        raise UsageError(f"Run {this.id} is finished already; `bench show {this.id}` shows it.")
+    if this.host.key != host().key:
+        raise UsageError(f"Run {this.id} was begun on another machine ({this.host.facts.get('chip', this.host.key)}); finish it there.")
+    return this
+
+
+def resumed(this: Run, ctx: context.Context) -> tuple[Plan, Capabilities]:
+    """The stored plan as it is, and what its backends can do today."""
+    import msgspec
+
+    from metalbench.harness.plan import Plan
+
+    try:
+        plan: Plan = msgspec.json.decode(this.plan, type=Plan)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"Run {this.id} was begun by another version of metalbench; finish it with that one, or start afresh.") from error
+    return plan, _capabilities(plan.options, ctx)

@@ -1,0 +1,218 @@
+"""Managed environments: made from a recipe, whole or not at all, locked, checked and removed.
+
+Each is a folder of its own, which a finished one is renamed into. While it is made, a janitor stands by: a small process that removes
+what is half-made when whoever makes it ends, even by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from metalbench.harness.environments import Environment, contents, data_folder, slug
+from metalbench.harness.errors import UsageError
+from metalbench.harness.recipes import SYSTEMS, Recipe, Recipes, admits, pinned
+from metalbench.harness.uv import UvError, divided, resolve, uv
+
+NOTE = "environment.json"  #: inside a managed environment: what it was made from
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")  #: that a lock is tried with, where its recipe admits them
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A managed environment as it was made: ``pins`` are the resolver's lines, ``python`` its version."""
+
+    recipe: Recipe
+    pins: list[str]
+    python: str
+
+
+def home() -> Path:
+    return data_folder() / "environments"
+
+
+def place(name: str) -> Path:
+    return home() / slug(name)
+
+
+def made(name: str) -> Made | None:
+    """What the managed environment of this name was made of; None where there is none."""
+    try:
+        return msgspec.json.decode((place(name) / NOTE).read_bytes(), type=Made)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def all_made() -> dict[str, Made]:
+    """Every managed environment by name."""
+    found = []
+    for note in sorted(home().glob(f"*/{NOTE}")):
+        with contextlib.suppress(msgspec.DecodeError):  # of a version that is no longer understood
+            found.append(msgspec.json.decode(note.read_bytes(), type=Made))
+    return {one.recipe.name: one for one in found}
+
+
+def environment(recipe: Recipe) -> Environment:
+    """The managed environment of a recipe, its ``python`` empty where it hasn't been created."""
+    python = str(place(recipe.name) / "bin" / "python") if made(recipe.name) else ""
+    return Environment(recipe.name, python, recipe.variables)
+
+
+def create(recipe: Recipe, recipes: Recipes, on_step: Callable[[str], None]) -> Made:
+    """Make the environment. UsageError where it can't work here or is known to fail, UvError with uv's reason.
+
+    Killed at any moment it leaves nothing behind; one that is already there is replaced at the end.
+    """
+    if not recipe.fits():
+        refuse_known_failure(recipe, recipes, resolve(recipe.all_requirements(), python=lowest_python(recipe), system=recipe.systems[0]))
+        wanted = " or ".join(SYSTEMS.get(system, system) for system in recipe.systems)
+        raise UsageError(f"The environment {recipe.name} is for {wanted}, not for this machine; `bench env list` shows which are for it.")
+    on_step("resolving")
+    home().mkdir(parents=True, exist_ok=True)
+    with _half_made() as (scratch, group):
+        python = sys.executable if admits(recipe, platform.python_version()) else recipe.python
+        uv("venv", "--quiet", "--no-project", "--relocatable", "--python", python, str(scratch), group=group)
+        inside = Environment("scratch", str(scratch / "bin" / "python"))
+        found = contents(inside)
+        if found is None:
+            raise UvError(f"the Python that uv took for {recipe.name} does not run")
+        pins = resolve([*_locked(recipe), *recipe.all_requirements()], python=found.python)
+        refuse_known_failure(recipe, recipes, pins)
+        _, options = divided(recipe.requirements)
+        command = ["pip", "install", "--python", inside.python, "--no-deps", "-r", "-", *options]
+        on_step(f"{len(pins)} packages")
+        uv(*command, given="\n".join(pins), on_step=on_step, group=group)
+        result = Made(recipe, pins, found.python)
+        (scratch / NOTE).write_bytes(msgspec.json.format(msgspec.json.encode(result)))
+        remove(recipe.name)
+        scratch.rename(place(recipe.name))
+    return result
+
+
+def remove(name: str) -> bool:
+    """Remove the managed environment; whether there was one. Renamed first, so that no half of it is ever found."""
+    if not place(name).exists():
+        return False
+    with _half_made() as (scratch, _):
+        place(name).rename(scratch / "removed")
+    return True
+
+
+def problems(one: Made, recipes: Recipes) -> list[str]:
+    """What is wrong with a managed environment now; nothing if it is as it was made."""
+    inside = Environment(one.recipe.name, str(place(one.recipe.name) / "bin" / "python"))
+    found = contents(inside)
+    if found is None:
+        return ["its Python does not run"]
+    wrong = [
+        f"{name} {found.versions.get(name, 'is gone')}, not {version}"
+        for name, version in pinned(one.pins).items()
+        if found.versions.get(name, "").partition("+")[0] != version.partition("+")[0]
+    ]
+    if (failure := recipes.known_failure(one.recipe.backends, found.versions)) is not None:
+        wrong.append(failure.reason)
+    recipe = recipes.by_name.get(one.recipe.name)
+    if recipe is not None and recipe.all_requirements() != one.recipe.all_requirements():
+        wrong.append("its recipe has changed since")
+    try:
+        uv("pip", "check", "--python", inside.python)
+    except UvError as error:
+        wrong.append(str(error))
+    return wrong
+
+
+def lock(recipe: Recipe, recipes: Recipes, system: str) -> Path:
+    """Resolve the recipe for a system and write its lock file. UsageError where what resolves is known to fail."""
+    try:
+        pins = resolve(recipe.all_requirements(), python=lowest_python(recipe), system=system)
+    except UvError as error:
+        raise UvError(f"{recipe.name} does not resolve for {system}: {error}") from error
+    refuse_known_failure(recipe, recipes, pins, system)
+    file = lock_file(recipe, system)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    builds_left_out = [line.partition("+")[0] for line in pins]  # +cpu is how one index calls what another holds under the plain name
+    head = f"# {recipe.name} on {system}, for Python {recipe.python}. Made by `bench env lock {recipe.name}`.\n"
+    file.write_text(head + "\n".join(builds_left_out) + "\n", "utf-8")
+    return file
+
+
+def lock_problems(recipe: Recipe, recipes: Recipes, system: str) -> list[str]:
+    """What is wrong with a recipe's lock for a system: it must resolve, as it stands, with every Python that the recipe admits."""
+    locked = _locked(recipe, system)
+    if not locked:
+        return [f"there is no lock for {system}: bench env lock {recipe.name}"]
+    wrong = []
+    for python in filter(lambda version: admits(recipe, f"{version}.9"), PYTHONS):
+        try:
+            pins = resolve([*locked, *recipe.all_requirements()], python=python, system=system)
+            refuse_known_failure(recipe, recipes, pins, system)
+        except (UvError, UsageError) as error:
+            wrong.append(f"on {system} with Python {python}: {error}")
+    return wrong
+
+
+def lock_file(recipe: Recipe, system: str) -> Path:
+    return Path(recipe.locks) / f"{recipe.name}.{system}.txt"
+
+
+def refuse_known_failure(recipe: Recipe, recipes: Recipes, pins: list[str], system: str | None = None) -> None:
+    versions = pinned(pins)
+    failure = recipes.known_failure(recipe.backends, versions, system or (sys.platform if recipe.fits() else recipe.systems[0]))
+    if failure is not None:
+        held = ", ".join(f"{name} {versions[name]}" for name in failure.names if name in versions)
+        raise UsageError(f"The environment {recipe.name} would hold {held}: {failure.reason}; {failure.remedy}.")
+
+
+def lowest_python(recipe: Recipe) -> str:
+    return next(version for version in PYTHONS if admits(recipe, f"{version}.9"))
+
+
+def _locked(recipe: Recipe, system: str = sys.platform) -> list[str]:
+    """The lines of the recipe's lock; none where it has no lock."""
+    if not recipe.locks:
+        return []
+    try:
+        return [line for line in lock_file(recipe, system).read_text("utf-8").splitlines() if not line.startswith("#")]
+    except OSError:
+        return []
+
+
+@contextlib.contextmanager
+def _half_made() -> Iterator[tuple[Path, int]]:
+    """(a folder that is gone afterwards, a process group that is ended first), whatever becomes of this process."""
+    scratch = Path(tempfile.mkdtemp(prefix=".half-made-", dir=home()))
+    janitor = subprocess.Popen(
+        [sys.executable, "-S", "-c", _JANITOR, str(scratch)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        process_group=0,
+    )
+    assert janitor.stdin is not None
+    try:
+        yield scratch, janitor.pid
+    finally:
+        janitor.stdin.close()
+        janitor.wait()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+#: Waits until its standard input is closed, by us or by our end; then ends what still writes and removes the folder.
+_JANITOR = """
+import os, shutil, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+sys.stdin.buffer.read()
+os.killpg(0, signal.SIGTERM)
+for _ in range(100):
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    if not os.path.exists(sys.argv[1]):
+        break
+    time.sleep(0.05)
+"""

@@ -1,0 +1,212 @@
+"""Environments as data: what each is made of, what a user asks for on the command line, and what is known not to work.
+
+The list is ``environments.toml`` beside this file, followed by the user's own from ``bench.toml``. A recipe says how an environment is
+made; ``provisioning`` makes it, and ``environments`` finds it.
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from metalbench.harness.errors import ConfigError, UsageError, unknown
+
+FILE = Path(__file__).with_name("environments.toml")
+LOCKS = str(Path(__file__).with_name("locks"))
+WORKER_NEEDS = ("msgspec>=0.19", "numpy", "psutil>=6.0")  #: beside the framework; our own code comes by path
+OLDEST_PYTHON = ">=3.11"  #: that our code runs in
+SYSTEMS = {"darwin": "macOS on Apple Silicon", "linux": "Linux"}
+
+
+class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What an environment is made of.
+
+    ``requirements`` are PEP 508 requirements, paths of wheels, and options of ``uv pip`` that say where packages come from, one an
+    entry; ``python`` is a PEP 440 range; ``systems`` are values of ``sys.platform``.
+    """
+
+    name: str = ""  #: given by its place in the file
+    backends: list[str]
+    requirements: list[str]
+    systems: list[str] = msgspec.field(default_factory=lambda: list(SYSTEMS))
+    python: str = OLDEST_PYTHON
+    variables: dict[str, str] = {}
+    note: str = ""
+    on_request: bool = False  #: taken only where it is asked for, never by itself
+    locks: str = ""  #: the folder of its lock files, given by where it is defined
+
+    def fits(self, system: str = sys.platform) -> bool:
+        return system in self.systems and (system != "darwin" or sys.platform != "darwin" or platform.machine() == "arm64")
+
+    def all_requirements(self) -> list[str]:
+        return [*self.requirements, *WORKER_NEEDS]
+
+
+class KnownFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Packages that a resolver puts together and with which ``backends`` then fail: all ``packages`` met, none of ``without`` there."""
+
+    backends: list[str]
+    packages: list[str]
+    without: list[str] = []
+    systems: list[str] = msgspec.field(default_factory=lambda: list(SYSTEMS))
+    reason: str
+    remedy: str
+
+    @property
+    def names(self) -> list[str]:
+        """The packages, canonical."""
+        return [canonicalize_name(Requirement(text).name) for text in self.packages]
+
+    def applies(self, versions: Mapping[str, str], system: str) -> bool:
+        """``versions``: canonical distribution name → version."""
+        wanted = zip(self.names, map(Requirement, self.packages), strict=True)
+        met = all(name in versions and want.specifier.contains(versions[name], prereleases=True) for name, want in wanted)
+        return system in self.systems and met and not any(name in versions for name in self.without)
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    environments: dict[str, Recipe]
+    known_to_fail: list[KnownFailure]
+
+
+class Recipes:
+    """Every recipe by name: the user's own first, since the first that serves a backend is its default. ``own_locks``: their locks."""
+
+    def __init__(self, own: Mapping[str, Recipe] | None = None, own_locks: str = "") -> None:
+        file = msgspec.convert(tomllib.loads(FILE.read_text("utf-8")), _File)
+        self.known_failures = file.known_to_fail
+        for name, recipe in (own or {}).items():
+            _validate(name, recipe)
+        self.by_name = _placed(own or {}, own_locks)
+        self.by_name |= {name: recipe for name, recipe in _placed(file.environments, LOCKS).items() if name not in self.by_name}
+
+    def named(self, name: str) -> Recipe:
+        if name not in self.by_name:
+            raise unknown("environment", name, self.by_name)
+        return self.by_name[name]
+
+    def serving(self, backend: str, system: str = sys.platform) -> list[Recipe]:
+        """Those in which the backend runs on this system, the one made for it alone before the one that holds all."""
+        return [recipe for recipe in self.by_name.values() if backend in recipe.backends and recipe.fits(system) and not recipe.on_request]
+
+    def known_failure(self, backends: Sequence[str], versions: Mapping[str, str], system: str = sys.platform) -> KnownFailure | None:
+        """Why one of the backends will not work with these packages, though they resolve."""
+        concerned = (failure for failure in self.known_failures if set(failure.backends) & set(backends))
+        return next((failure for failure in concerned if failure.applies(versions, system)), None)
+
+    def derived(self, backend: str, specification: str, alternatives: Sequence[str]) -> Recipe:
+        """The backend's own recipe with other requirements, such as ``torch==2.12.1`` or a nightly index and ``torch``.
+
+        A requirement takes the place of the one for the same package, and keeps its extras. ``alternatives`` are the distributions
+        that hold the framework: naming one leaves out the others.
+        """
+        base = next((recipe for recipe in self.by_name.values() if backend in recipe.backends), None)
+        if base is None:
+            base = Recipe(backends=[backend], requirements=[])
+        given = _requirements(backend, specification)
+        parsed = {text: _parsed(text) for text in given}
+        names = {canonicalize_name(want.name) for want in parsed.values() if want is not None}
+        replaced = names | ({canonicalize_name(name) for name in alternatives} if names & set(alternatives) else set())
+        kept, extras = [], {}
+        for text in base.requirements:
+            own = _parsed(text)
+            if own is None or canonicalize_name(own.name) not in replaced:
+                kept.append(text)
+            elif own.marker is None or own.marker.evaluate({"sys_platform": base.systems[0] if len(base.systems) == 1 else sys.platform}):
+                extras[canonicalize_name(own.name)] = own.extras
+        for text, want in parsed.items():
+            if want is not None and not want.extras and extras.get(canonicalize_name(want.name)):
+                want.extras = extras[canonicalize_name(want.name)]
+                given[given.index(text)] = str(want)
+        name = f"{backend}:{specification}"
+        return msgspec.structs.replace(base, name=name, backends=[backend], requirements=[*kept, *given], note="", locks="")
+
+
+def pinned(lines: Sequence[str]) -> dict[str, str]:
+    """Canonical name → version, of the lines ``name==version`` that a resolver prints."""
+    found = (_parsed(line) for line in lines)
+    return {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in found if pin is not None and len(pin.specifier) == 1}
+
+
+def names_of(requirements: Sequence[str]) -> list[str]:
+    """The canonical names of what is asked for, each once; of paths and options there is none."""
+    found = (_parsed(text) for text in requirements)
+    return list(dict.fromkeys(canonicalize_name(want.name) for want in found if want is not None))
+
+
+def missing(requirements: Sequence[str], versions: Mapping[str, str]) -> list[str]:
+    """Those of the requirements that the installed ``versions``, by canonical name, don't meet."""
+    wanted = {text: Requirement(text) for text in requirements}
+    return [
+        text
+        for text, want in wanted.items()
+        if not want.specifier.contains(versions.get(canonicalize_name(want.name), "0"), prereleases=True)
+        or canonicalize_name(want.name) not in versions
+    ]
+
+
+def admits(recipe: Recipe, python: str) -> bool:
+    """Whether the environment can be made with a Python of this version."""
+    return in_range(recipe.python, python)
+
+
+def in_range(specifier: str, version: str) -> bool:
+    return SpecifierSet(specifier).contains(Version(version), prereleases=True)
+
+
+def _requirements(backend: str, specification: str) -> list[str]:
+    """The specification's parts, paths made absolute, an option and its value kept together."""
+    try:
+        words = shlex.split(specification)
+    except ValueError as error:
+        raise UsageError(f"--env {backend}:{specification} is not readable: {error}; quote it as one argument.") from error
+    parts: list[str] = []
+    for word in words:
+        if parts and parts[-1].startswith("--") and " " not in parts[-1] and "=" not in parts[-1] and parts[-1] != "--pre":
+            parts[-1] += f" {word}"
+        elif word.startswith("-"):
+            parts.append(word)
+        elif Path(word).expanduser().exists():
+            parts.append(str(Path(word).expanduser().absolute()))
+        elif _parsed(word) is not None:
+            parts.append(word)
+        else:
+            problem = "is no file that exists" if "/" in word or word.endswith(".whl") else "is not a requirement"
+            remedy = (
+                f"give a name of `bench env list`, a requirement such as {backend.partition('-')[0]}==1.2, a wheel, or a path to a Python"
+            )
+            raise UsageError(f"--env {backend}:{specification}: {word!r} {problem}; {remedy}.")
+    if not parts:
+        raise UsageError(f"--env {backend}: names no environment; give --env {backend}:NAME or a requirement after the colon.")
+    return parts
+
+
+def _placed(recipes: Mapping[str, Recipe], locks: str) -> dict[str, Recipe]:
+    return {name: msgspec.structs.replace(recipe, name=name, locks=locks) for name, recipe in recipes.items()}
+
+
+def _parsed(text: str) -> Requirement | None:
+    try:
+        return Requirement(text)
+    except InvalidRequirement:
+        return None
+
+
+def _validate(name: str, recipe: Recipe) -> None:
+    """A user's own recipe, as far as it can be judged without resolving it."""
+    try:
+        SpecifierSet(recipe.python)
+    except InvalidSpecifier as error:
+        raise ConfigError(f'environments.{name} in bench.toml: python = "{recipe.python}" is not a range such as ">=3.11".') from error
+    if not recipe.backends or not recipe.requirements:
+        raise ConfigError(f"environments.{name} in bench.toml needs at least one of `backends` and one of `requirements`.")

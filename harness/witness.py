@@ -1,0 +1,66 @@
+"""What a framework warned of while a cell was measured: an operator that ran elsewhere, or something asked for that is not done.
+
+Both pass for the work that was asked for unless somebody looks. The patterns are the framework's, in its ``backend.toml``.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from types import TracebackType
+from typing import Self, TextIO
+
+from metalbench.backends.base import Framework
+
+
+class Witness:
+    """A context that reads warnings. ``elsewhere``: operators that ran on another device; ``refusals``: what was not done, in words."""
+
+    def __init__(self, framework: Framework) -> None:
+        self._falls_back, self._gives_up = framework.falls_back, framework.gives_up
+        self._caught = warnings.catch_warnings()
+        self._elsewhere: dict[str, None] = {}
+        self._refusals: dict[str, None] = {}
+
+    @property
+    def elsewhere(self) -> list[str]:
+        return list(self._elsewhere)
+
+    @property
+    def refusals(self) -> list[str]:
+        return list(self._refusals)
+
+    def note(self, operators: list[str]) -> None:
+        """What a device itself found to have run elsewhere."""
+        self._elsewhere |= dict.fromkeys(operators)
+
+    def __enter__(self) -> Self:
+        self._caught.__enter__()
+        for pattern in [*self._falls_back, *self._gives_up]:
+            warnings.filterwarnings("always", message=f"(?s).*{pattern}")  # else a second cell in the process would not be warned of
+        self._show = warnings.showwarning
+        warnings.showwarning = self._read
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._caught.__exit__(kind, error, trace)
+
+    def _read(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        """In the place of ``warnings.showwarning``."""
+        text = " ".join(str(message).split())
+        for pattern in self._falls_back:
+            if (found := re.search(pattern, text, re.IGNORECASE)) is not None:
+                self._elsewhere[found.group(1)] = None
+                return
+        if any(re.search(pattern, text, re.IGNORECASE) for pattern in self._gives_up):
+            self._refusals[text] = None
+            return
+        self._show(message, category, filename, lineno, file, line)
