@@ -71,7 +71,9 @@ def create(recipe: Recipe, recipes: Recipes, on_step: Callable[[str], None]) -> 
     Killed at any moment it leaves nothing behind; one that is already there is replaced at the end.
     """
     if not recipe.fits():
-        refuse_known_failure(recipe, recipes, resolve(recipe.all_requirements(), python=lowest_python(recipe), system=recipe.systems[0]))
+        refuse_known_failure(
+            recipe, recipes, resolve(recipe.all_requirements(), python=lowest_python(recipe), system=recipe.systems[0], macos=recipe.macos)
+        )
         wanted = " or ".join(SYSTEMS.get(system, system) for system in recipe.systems)
         raise UsageError(f"The environment {recipe.name} is for {wanted}, not for this machine; `bench env list` shows which are for it.")
     on_step("resolving")
@@ -83,12 +85,12 @@ def create(recipe: Recipe, recipes: Recipes, on_step: Callable[[str], None]) -> 
         found = contents(inside)
         if found is None:
             raise UvError(f"the Python that uv took for {recipe.name} does not run")
-        pins = resolve([*_locked(recipe), *recipe.all_requirements()], python=found.python)
+        pins = resolve([*_locked(recipe), *recipe.all_requirements()], python=found.python, macos=recipe.macos)
         refuse_known_failure(recipe, recipes, pins)
         _, options = divided(recipe.requirements)
         command = ["pip", "install", "--python", inside.python, "--no-deps", "-r", "-", *options]
         on_step(f"{len(pins)} packages")
-        uv(*command, given="\n".join(pins), on_step=on_step, group=group)
+        uv(*command, given="\n".join(pins), on_step=on_step, group=group, macos=recipe.macos)
         result = Made(recipe, pins, found.python)
         (scratch / NOTE).write_bytes(msgspec.json.format(msgspec.json.encode(result)))
         remove(recipe.name)
@@ -131,7 +133,7 @@ def problems(one: Made, recipes: Recipes) -> list[str]:
 def lock(recipe: Recipe, recipes: Recipes, system: str) -> Path:
     """Resolve the recipe for a system and write its lock file. UsageError where what resolves is known to fail."""
     try:
-        pins = resolve(recipe.all_requirements(), python=lowest_python(recipe), system=system)
+        pins = resolve(recipe.all_requirements(), python=lowest_python(recipe), system=system, macos=recipe.macos)
     except UvError as error:
         raise UvError(f"{recipe.name} does not resolve for {system}: {error}") from error
     refuse_known_failure(recipe, recipes, pins, system)
@@ -151,7 +153,7 @@ def lock_problems(recipe: Recipe, recipes: Recipes, system: str) -> list[str]:
     wrong = []
     for python in filter(lambda version: admits(recipe, f"{version}.9"), PYTHONS):
         try:
-            pins = resolve([*locked, *recipe.all_requirements()], python=python, system=system)
+            pins = resolve([*locked, *recipe.all_requirements()], python=python, system=system, macos=recipe.macos)
             refuse_known_failure(recipe, recipes, pins, system)
         except (UvError, UsageError) as error:
             wrong.append(f"on {system} with Python {python}: {error}")

@@ -40,6 +40,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     requirements: list[str]
     systems: list[str] = msgspec.field(default_factory=lambda: list(SYSTEMS))
     python: str = OLDEST_PYTHON
+    macos: str = "14.0"  #: the oldest it is for; for an older one uv would silently take releases that still supported it
     variables: dict[str, str] = {}
     note: str = ""
     on_request: bool = False  #: taken only where it is asked for, never by itself

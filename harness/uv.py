@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import IO
 
 from metalbench.harness.errors import MetalbenchError
@@ -15,12 +17,13 @@ PIP_TO_UV = {
     "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
     "PIP_EXTRA_INDEX_URL": "UV_INDEX",
     "PIP_FIND_LINKS": "UV_FIND_LINKS",
-    "PIP_NO_INDEX": "UV_NO_INDEX",
+    "PIP_NO_INDEX": "UV_OFFLINE",  # it has no variable for the option
     "PIP_CERT": "SSL_CERT_FILE",
     "PIP_TRUSTED_HOST": "UV_INSECURE_HOST",
 }
 TARGETS = {"darwin": "aarch64-apple-darwin", "linux": "x86_64-manylinux_2_35"}  #: what each system is called to resolve for
-DEPLOYMENT_TARGET = "14.0"  #: macOS; for an older one uv would silently take releases from before the frameworks left it
+_FINDING = threading.Lock()  #: the search for the program asks Python's sysconfig, which is not made for threads
+
 STEP = re.compile(r"^(Resolved|Downloading|Downloaded|Prepared|Building|Built|Installed|Checked)\b.*")
 
 
@@ -28,15 +31,16 @@ class UvError(MetalbenchError):
     """uv could not do it; the message is the gist of what it said."""
 
 
-def variables(own: Mapping[str, str]) -> dict[str, str]:
-    """The user's environment, with pip's index settings said in uv's words where uv's own are not given."""
+def variables(own: Mapping[str, str], macos: str = "") -> dict[str, str]:
+    """The user's environment, with pip's index settings said in uv's words where uv's own are not given. ``macos``: the oldest meant."""
     out = dict(own)
     for pip, uv in PIP_TO_UV.items():
         if pip in own and uv not in own:
             out[uv] = ",".join(own[pip].split()) if uv == "UV_FIND_LINKS" else own[pip]
     if "UV_INDEX" in out and "UV_INDEX" not in own:
         out.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # as pip does: the best of all indexes, not the first that has any
-    out.setdefault("MACOSX_DEPLOYMENT_TARGET", DEPLOYMENT_TARGET)
+    if macos:
+        out.setdefault("MACOSX_DEPLOYMENT_TARGET", macos)
     out.pop("VIRTUAL_ENV", None)  # each call names the interpreter it is about
     return out
 
@@ -46,17 +50,16 @@ def uv(
     given: str = "",
     on_step: Callable[[str], None] = lambda _: None,
     group: int | None = None,
+    macos: str = "",
 ) -> str:
     """Run uv with ``given`` on its standard input; what it printed. UvError with its reason if it fails.
 
     ``on_step`` is told each line of its progress. ``group``: the process group to run in, by default a new one, so that an interrupt
     in the terminal reaches us alone.
     """
-    from uv import find_uv_bin  # noqa: PLC0415 - looks for the program when it is imported
-
     process = subprocess.Popen(
-        [find_uv_bin(), *arguments, "--no-progress", "--color", "never"],
-        env=variables(os.environ),
+        [_program(), *arguments, "--no-progress", "--color", "never"],
+        env=variables(os.environ, macos),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -82,13 +85,21 @@ def uv(
         process.stderr.close()
 
 
-def resolve(requirements: Sequence[str], *, python: str, system: str | None = None) -> list[str]:
+def resolve(requirements: Sequence[str], *, python: str, system: str | None = None, macos: str = "") -> list[str]:
     """The requirements and all they need, as lines ``name==version``, for a version of Python and a system; None: this machine."""
     wanted, options = divided(requirements)
     target = [] if system is None else ["--python-platform", TARGETS[system]]
     bare = ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
-    printed = uv("pip", "compile", "-", *bare, *options, *target, "--python-version", python, given="\n".join(wanted))
+    printed = uv("pip", "compile", "-", *bare, *options, *target, "--python-version", python, given="\n".join(wanted), macos=macos)
     return [line for line in printed.splitlines() if line and not line.startswith(("#", "-"))]
+
+
+@cache
+def _program() -> str:
+    with _FINDING:
+        from uv import find_uv_bin  # noqa: PLC0415 - not needed unless an environment is made
+
+        return find_uv_bin()
 
 
 def divided(requirements: Sequence[str]) -> tuple[list[str], list[str]]:

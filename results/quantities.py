@@ -8,14 +8,12 @@ Hint = Literal["text", "duration", "estimate", "bytes", "ratio", "flops", "bandw
 
 
 class Quantity(NamedTuple):
-    """A value and its kind: ``duration`` and ``estimate`` (point, low, high) in ns, ``flops`` and ``bandwidth`` per second,
-    ``energy`` in joules.
-    """
+    """A value and its kind: ``duration`` and ``estimate`` (point, low, high) in ns, ``flops``, ``bandwidth`` per second, ``energy`` J."""
 
     value: object
     hint: Hint = "text"
 
-    def __str__(self) -> str:  # noqa: PLR0911 - one a kind
+    def __str__(self) -> str:  # noqa: C901, PLR0911 - one a kind
         match self.hint, self.value:
             case _, None:
                 return "–"

@@ -37,16 +37,13 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def column_name(self) -> str:
-        return column_name(*self.column)
+        """The backend, and its environment where that goes by another name than the one that is taken by itself."""
+        own = self.environment.removeprefix(f"{self.backend}:")
+        return self.backend if self.environment in {"current", self.backend} else f"{self.backend} ({own})"
 
     def key(self) -> str:
         """A stable name for the cell, the same in every run and store: a hash of all its fields."""
         return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:20]
-
-
-def column_name(backend: str, environment: str) -> str:
-    """The backend, and its environment where that goes by another name than the one that is taken by itself."""
-    return backend if environment in {"current", backend} else f"{backend} ({environment.removeprefix(f'{backend}:')})"
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):

@@ -59,7 +59,10 @@ def _states(summaries: Sequence[Summary]) -> list[str]:
 
 
 #: facts that are versions of packages; a device names further ones (threads, precision switches) under other keys
-VERSIONED = frozenset({"torch", "jax", "jaxlib", "jax-metal", "mlx", "tensorflow", "tensorflow-metal", "keras", "numpy"})
+VERSIONED = {
+    *("torch", "jax", "jaxlib", "jax-metal", "jax-mps", "metaljax", "jax-metallib", "applejax", "mlx"),
+    *("tensorflow", "tensorflow-metal", "keras", "numpy"),
+}
 
 
 def _joined(words: Iterable[str]) -> str:

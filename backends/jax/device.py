@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+import os
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,8 @@ import numpy as np
 from metalbench.backends.base import DeviceMemory, Diagnosis, Outputs, Unsupported
 from metalbench.workloads.base import Array
 
-PLATFORMS = {"cpu": "cpu", "metal": "METAL", "cuda": "cuda"}
+PLATFORMS = {"cpu": ["cpu"], "metal": ["METAL", "mps", "metal"], "cuda": ["cuda"]}  #: Metal's rival plug-ins each have a name of their own
+PLUGINS = ("jax-metal", "jax-mps", "metaljax", "jax-metallib", "applejax")
 
 
 class JaxDevice:
@@ -38,7 +41,10 @@ class JaxDevice:
         return product
 
     def memory(self) -> DeviceMemory:
-        stats = self.jax_device.memory_stats()
+        try:
+            stats = self.jax_device.memory_stats()
+        except jax.errors.JaxRuntimeError as error:  # a plug-in need not count
+            return DeviceMemory(source=f"JAX counts no memory on {self.jax_device.platform}: {error}")
         if not stats:
             return DeviceMemory(source=f"JAX counts no memory on {self.jax_device.platform}")
         live, peak, held = stats.get("bytes_in_use"), stats.get("peak_bytes_in_use"), stats.get("pool_bytes")
@@ -52,6 +58,9 @@ class JaxDevice:
 
     def facts(self) -> dict[str, str]:
         versions = {"jax": jax.__version__, "jaxlib": version("jaxlib"), "numpy": np.__version__}
+        for plugin in PLUGINS if self.kind == "metal" else ():
+            with suppress(PackageNotFoundError):
+                versions[plugin] = version(plugin)
         return {**versions, "device": self.jax_device.device_kind, "matmul_precision": str(jax.config.jax_default_matmul_precision)}
 
     def diagnose(self, error: Exception) -> Diagnosis:
@@ -65,9 +74,15 @@ class JaxDevice:
 def open_device(kind: str) -> JaxDevice:
     """Raises Unsupported where JAX has no such platform."""
     jax.config.update("jax_default_matmul_precision", "highest")
-    try:
-        device = jax.devices(PLATFORMS[kind])[0]
-    except RuntimeError as error:
-        raise Unsupported(f"JAX has no {kind} device: {error}") from error
-    jax.config.update("jax_default_device", device)
-    return JaxDevice(kind, device)
+    chosen = os.environ.get("JAX_PLATFORMS", "")
+    names = [chosen] if kind == "metal" and chosen in PLATFORMS[kind] else PLATFORMS[kind]
+    reasons = []
+    for name in names:
+        try:
+            device = jax.devices(name)[0]
+        except RuntimeError as error:
+            reasons.append(str(error))
+            continue
+        jax.config.update("jax_default_device", device)
+        return JaxDevice(kind, device)
+    raise Unsupported(f"JAX has no {kind} device: {'; '.join(reasons)}")

@@ -44,12 +44,17 @@ class MlxDevice:
         mx.clear_cache()
 
     def facts(self) -> dict[str, str]:
-        device = str(mx.device_info().get("device_name", self.kind)) if self.kind != "cpu" else "cpu"
-        return {"mlx": version("mlx"), "numpy": np.__version__, "device": device, "tf32": os.environ.get("MLX_ENABLE_TF32", "as built")}
+        facts = {"mlx": version("mlx"), "numpy": np.__version__, "device": self.kind, "tf32": os.environ.get("MLX_ENABLE_TF32", "as built")}
+        if self.kind != "cpu":
+            info = mx.device_info() if hasattr(mx, "device_info") else mx.metal.device_info()  # where older releases have it
+            facts["device"] = str(info.get("device_name", self.kind))
+            if "max_recommended_working_set_size" in info:
+                facts["working_set_limit"] = str(info["max_recommended_working_set_size"])
+        return facts
 
     def diagnose(self, error: Exception) -> Diagnosis:
         text = str(error).lower()
-        if isinstance(error, MemoryError) or "malloc" in text or "out of memory" in text:
+        if isinstance(error, MemoryError) or any(words in text for words in ("malloc", "out of memory", "insufficient memory")):
             return "oom"
         refused = ("not implemented", "not supported", "not yet", "unsupported", "only supports")
         return "unsupported" if isinstance(error, NotImplementedError) or any(words in text for words in refused) else "failed"

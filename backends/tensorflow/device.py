@@ -90,10 +90,18 @@ class TensorflowDevice:
     def diagnose(self, error: Exception) -> Diagnosis:
         if isinstance(error, tf.errors.ResourceExhaustedError):
             return "oom"
-        refused = ("not supported", "unsupported", "No OpKernel", "no registered", "Could not find device", "not implemented")
+        refused = (
+            "not supported",
+            "unsupported",
+            "no opkernel",
+            "no registered",
+            "could not find device",
+            "not implemented",
+            "could not satisfy",
+        )
         if isinstance(error, tf.errors.UnimplementedError | NotImplementedError):
             return "unsupported"
-        return "unsupported" if any(words in str(error) for words in refused) else "failed"
+        return "unsupported" if any(words in str(error).lower() for words in refused) else "failed"
 
 
 def open_device(kind: str) -> TensorflowDevice:

@@ -84,21 +84,31 @@ class TorchDevice:
     def facts(self) -> dict[str, str]:
         name = torch.cuda.get_device_name() if self.kind == "cuda" else self.kind
         threads = str(torch.get_num_threads())
+        limit = {"working_set_limit": str(torch.mps.recommended_max_memory())} if self.kind == "mps" else {}
         return {
             "torch": str(torch.__version__),
             "numpy": np.__version__,
             "device": name,
             "threads": threads,
             "matmul_precision": torch.get_float32_matmul_precision(),
+            **limit,
         }
 
     def diagnose(self, error: Exception) -> Diagnosis:
         text = str(error).lower()
-        if isinstance(error, torch.OutOfMemoryError) or "out of memory" in text or "can't allocate memory" in text:
+        exhausted = ("out of memory", "can't allocate memory", "invalid buffer size")
+        if isinstance(error, torch.OutOfMemoryError) or any(words in text for words in exhausted):
             return "oom"
-        if isinstance(error, TypeError):
+        if isinstance(error, TypeError) and "mps framework doesn't support" not in text:
             return "failed"  # of Python's making, "unsupported operand" among them
-        refused = ("not implemented", "not supported", "unsupported", "does not support", "could not run 'aten::")
+        refused = (
+            "not implemented",
+            "not support",
+            "unsupported",
+            "doesn't support",
+            "larger than currently supported",
+            "could not run 'aten::",
+        )
         return "unsupported" if isinstance(error, NotImplementedError) or any(words in text for words in refused) else "failed"
 
 

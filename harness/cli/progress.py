@@ -97,9 +97,7 @@ class Display(Tally):
         self._show(f"inputs and reference of {cell_name(cell, self._catalog)}", "")
 
     def opening(self, column: Column) -> None:
-        from metalbench.results.record import column_name
-
-        self._show(f"starting {column_name(*column.key)}", "")
+        self._show(f"starting {column.backend}", "")
 
     def started(self, cell: Cell, launch: int) -> None:
         self._show(f"{self.name(cell)} · launch {launch + 1} of {self._plan.options.launches}", "")

@@ -125,7 +125,7 @@ def test_the_least_recently_used_inputs_go_first(tmp_path):
 def test_the_live_display_says_what_is_in_work_how_far_it_is_and_what_is_left():
     plan = make_plan(options(workloads=["fft"]), CATALOG, ABLE)
     display = Display(plan, CATALOG)
-    display.opening("torch-cpu")
+    display.opening(COLUMNS[0])
 
     def shown():
         console = Console(width=100, file=io.StringIO(), force_terminal=True, color_system=None)
