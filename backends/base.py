@@ -23,11 +23,13 @@ PRECISION_POLICY = "ieee-float32"  #: float32 means IEEE float32: no TF32, no re
 class DeviceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One device a framework can drive. ``accelerator`` is what the machine must have: ``""`` for the CPU, ``metal`` or ``cuda``.
 
-    ``variables`` are set before the framework is imported, over the framework's own.
+    ``variables`` are set before the framework is imported, over the framework's own. ``resets_peak``: its peak counter can be set back,
+    so that a call's peak needs no process of its own.
     """
 
     accelerator: Literal["", "metal", "cuda"] = ""
     variables: dict[str, str] = {}
+    resets_peak: bool = False
 
 
 class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

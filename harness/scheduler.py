@@ -176,7 +176,8 @@ class Scheduler:
         """Measure one cell and keep the record; None if the worker did not survive it."""
         self._store.mark(self._run_id, cell.key(), launch, boot_id())
         self._listener.started(cell, launch)
-        fresh = SUITES[self._plan.options.suite].every_variant  # quick shares the process, and its records say so
+        thorough = SUITES[self._plan.options.suite].every_variant  # quick shares the process, and its records say so
+        fresh = thorough and not self._catalog.device_kind(cell.backend).resets_peak
         start = worker.log_size()
         job = self._job(cell, "none" if fresh else "shared", energy=launch == 0)  # it hardly varies, and takes its time
         answer = worker.ask(job, self._plan.options.timeout, self._listener.stage)

@@ -51,15 +51,16 @@ def _device_time(summary: Summary) -> Field:
 
 
 def _energy(summary: Summary) -> Field:
-    energy = summary.energy
-    return [[Quantity(energy.joules_per_call, "energy"), Quantity(f"({energy.source})")]] if energy else [[Quantity(None)]]
+    return [[Quantity(summary.energy.joules_per_call if summary.energy else None, "energy")]]
 
 
 def _sources(summaries: Sequence[Summary]) -> Table:
-    """Where each backend's memory figures come from."""
-    seen = {(s.column, s.memory.device_source, s.memory.process_source) for s in summaries if s.memory is not None}
-    title = "Sources of peak memory (shared: the process had measured other cells before)"
-    return Table(title, ["backend", "device", "process"], [[text(words) for words in row] for row in sorted(seen)])
+    """Where each backend's figures of memory and energy come from."""
+    meters = {s.column: s.energy.source for s in summaries if s.energy is not None}
+    passes = [(s.column, s.memory) for s in summaries if s.memory is not None]
+    seen = {(column, memory.device_source, memory.process_source, meters.get(column, "no meter")) for column, memory in passes}
+    title = "Sources of peak memory (shared: the process had measured other cells before) and energy"
+    return Table(title, ["backend", "device", "process", "energy"], [[text(words) for words in row] for row in sorted(seen)])
 
 
 def _errors(summary: Summary) -> Field:
