@@ -12,8 +12,10 @@ from pathlib import Path
 
 import psutil
 
+from metalbench.harness import macos
 from metalbench.results.record import Host
 
+IDENTITY = ("chip", "gpu", "gpu_cores", "cores", "memory_gib", "accelerators", "system", "build")  #: what makes a machine another one
 DEFAULT_CACHE = 64 << 20  #: bytes; assumed where the system doesn't say
 
 
@@ -23,7 +25,7 @@ def host() -> Host:
     facts = {
         "name": platform.node(),
         "system": f"{platform.system()} {platform.release()}",
-        "build": _build(),
+        "build": platform.version(),
         "machine": platform.machine(),
         "chip": _chip(),
         "cores": str(psutil.cpu_count(logical=False) or os.cpu_count() or 0),
@@ -31,8 +33,9 @@ def host() -> Host:
         "memory_gib": f"{psutil.virtual_memory().total / 2**30:.0f}",
         "accelerators": " ".join(sorted(accelerators())) or "none",
         "python": platform.python_version(),
+        **(macos.hardware() if sys.platform == "darwin" else _gpu()),
     }
-    identity = "|".join(facts[name] for name in ("chip", "cores", "memory_gib", "accelerators", "system", "build"))
+    identity = "|".join(facts[name] for name in IDENTITY if name in facts)
     return Host(key=hashlib.sha256(identity.encode()).hexdigest()[:12], facts=facts)
 
 
@@ -70,9 +73,13 @@ def load() -> float:
     return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
+def _gpu() -> dict[str, str]:
+    names = _command("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").splitlines()
+    return {"gpu": ", ".join(name.strip() for name in names)} if names else {}
+
+
 def _chip() -> str:
-    if sys.platform == "darwin":
-        return _command("sysctl", "-n", "machdep.cpu.brand_string") or platform.processor()
+    """Where the system says it in a file; macOS says it otherwise."""
     try:
         for line in Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
@@ -80,10 +87,6 @@ def _chip() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def _build() -> str:
-    return _command("sw_vers", "-buildVersion") if sys.platform == "darwin" else platform.version()
 
 
 def _command(*arguments: str) -> str:
