@@ -95,21 +95,20 @@ def timed_outputs(
 ) -> list[dict[str, Array]]:
     """Outputs of further samples, taken as all others were and kept with them.
 
-    A trajectory starts from a fresh state and is looked at after every call. Its samples are kept where all have one call, but for the
-    first, in which a framework may compile for, or allocate, the state that is new.
+    A trajectory starts from a fresh state and is looked at after every call; to read a whole state in between slows the call after it,
+    so that these are no samples.
     """
     stateful = isinstance(subject.step, StatefulStep)
     if isinstance(subject.step, StatefulStep):
         subject.step.reset()
-    calls = 1 if stateful else timing.calls
     fetched: list[dict[str, Array]] = []
-    for turn in range(subject.workload.checked_calls):
+    for _ in range(subject.workload.checked_calls):
         if before is not None:
             before()
         begin = time.perf_counter_ns()
-        outputs = work(calls)
+        outputs = work(1 if stateful else timing.calls)
         span = time.perf_counter_ns() - begin
-        if calls == timing.calls and span > 0 and not (stateful and turn == 0):
+        if not stateful and span > 0:
             timing.spans.append(span)
         fetched.append(_fetch(device, outputs))
     return fetched

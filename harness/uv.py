@@ -109,12 +109,16 @@ def divided(requirements: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def gist(said: Sequence[str]) -> str:
-    """The first cause and the last hint of what uv said, on one line."""
-    text = [line.strip() for line in said if line.strip() and not STEP.match(line)]
-    causes = [line.removeprefix("cause: ") for line in text if line.startswith("cause:")]
-    hints = [line.removeprefix("hint: ") for line in text if line.startswith("hint:")]
-    chosen = [*causes[-1:], *hints[-1:]] or text[-2:] or ["uv failed and said nothing"]
-    return " ".join(" ".join(chosen).split())[:500]
+    """The last cause and the last hint of what uv said, each on one line however uv wrapped it."""
+    paragraphs: list[str] = []
+    for line in filter(None, (line.strip() for line in said if not STEP.match(line))):
+        if re.match(r"(error|cause|hint|warning):", line) or not paragraphs:
+            paragraphs.append(line)
+        else:
+            paragraphs[-1] += f" {line}"
+    found = {kind: text.strip() for kind, _, text in (paragraph.partition(":") for paragraph in paragraphs)}
+    chosen = [found[kind] for kind in ("cause", "hint") if kind in found] or paragraphs[-1:] or ["uv failed and said nothing"]
+    return " ".join(" ".join(chosen).removeprefix("error: ").split())[:500]
 
 
 def _follow(stream: IO[str], on_step: Callable[[str], None]) -> list[str]:

@@ -26,12 +26,16 @@ def details(summaries: Sequence[Summary], naming: Naming) -> list[Table]:
 
 
 def _by_column(title: str, summaries: Sequence[Summary], naming: Naming, field: Callable[[Summary], Field]) -> Table:
-    """A row a case that was timed, named with its variant where that isn't the backend's own choice; a column a backend."""
+    """A row a case that was timed, and its variant where the workload was measured in several; a column a backend."""
     timed = [summary for summary in summaries if summary.status in TIMED]
+    variants: dict[tuple[str, tuple[str, str]], set[str]] = {}
+    for summary in timed:
+        variants.setdefault((summary.cell.workload, summary.cell.column), set()).add(summary.cell.variant)
+    several = {workload for (workload, _), measured in variants.items() if len(measured) > 1}
     backends = list(dict.fromkeys(summary.column for summary in timed))
     rows: dict[str, dict[str, Field]] = {}
     for summary in timed:
-        variant = "" if summary.default else f" {summary.cell.variant}"
+        variant = f" {summary.cell.variant}" if summary.cell.workload in several else ""
         rows.setdefault(f"{summary.cell.workload} {naming(summary.cell)}{variant}", {})[summary.column] = field(summary)
     nothing: Field = [[Quantity(None)]]
     return Table(title, ["case", *backends], [[text(name), *(row.get(b, nothing) for b in backends)] for name, row in rows.items()])

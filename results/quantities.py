@@ -68,8 +68,8 @@ def _scaled(value: float, units: tuple[tuple[str, float], ...]) -> str:
 
 
 def _unit(value: float, units: tuple[tuple[str, float], ...]) -> tuple[str, float]:
-    """The largest that the value reaches."""
-    return next((pair for pair in units if value >= pair[1]), units[-1])
+    """The largest that the value reaches as it is printed: 999.7 of one unit are 1.00 of the next."""
+    return next((pair for pair in units if value >= 0.9995 * pair[1]), units[-1])
 
 
 def _digits(value: float) -> str:

@@ -1,6 +1,8 @@
 """Every test runs in a home of its own: no cache, store or lock of the user's is read or written."""
 
+import os
 import uuid
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -13,7 +15,9 @@ settings.load_profile("metalbench")
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("home")
+    downloads = os.environ.get("UV_CACHE_DIR", str(Path("~/.cache/uv").expanduser()))  # packages are fetched once, not once a session
     settings = {
+        "UV_CACHE_DIR": downloads,
         "HOME": str(folder),
         "XDG_DATA_HOME": str(folder / "data"),
         "XDG_CACHE_HOME": str(folder / "cache"),

@@ -159,9 +159,9 @@ def _progress(name: str) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.markup import escape
 
-    console = Console(stderr=True)
+    console = Console()
     if not console.is_terminal:
-        yield lambda step: print(f"{name}: {step}", file=sys.stderr, flush=True)
+        yield lambda step: print(f"{name}: {step}", flush=True)
         return
     with console.status(escape(f"{name}: starting")) as status:
         yield lambda step: status.update(escape(f"{name}: {step}"))

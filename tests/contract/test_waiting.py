@@ -1,12 +1,16 @@
 """A clock that stops before the work is done is found out by the self-check; adapters wait as their device needs it."""
 
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from support.cases import open_device
+
+import metalbench
 
 PROGRAM = """
 import sys
@@ -24,7 +28,8 @@ sys.exit(0 if result.ok else 3)
 def selfcheck(framework, plant):
     """In a process of its own: other tests' threads and allocations would disturb its clock."""
     command = [sys.executable, "-c", PROGRAM, framework, plant]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    ours = {**os.environ, "PYTHONPATH": str(Path(metalbench.__file__).parent.parent)}  # it may not be installed here
+    return subprocess.run(command, env=ours, capture_output=True, text=True, timeout=200, check=False)
 
 
 @pytest.mark.parametrize("framework", ["jax", "mlx"])

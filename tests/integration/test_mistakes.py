@@ -4,6 +4,7 @@ import os
 import sqlite3
 
 import pytest
+from support.command import only_sentence
 
 MISTAKES = {
     "unknown backend": (["run", "--backend", "torch-gpu"], ["no backend called 'torch-gpu'", "torch-cpu"]),
@@ -23,14 +24,6 @@ MISTAKES = {
     "unknown kind of store": (["show", "--store", "mysql://localhost/bench"], ["mysql://localhost/bench", "sqlite:///"]),
     "malformed store": (["show", "--store", "://"], ["'://'", "sqlite:///"]),
 }
-
-
-def only_sentence(result):
-    assert result.returncode == 2, result.stdout + result.stderr
-    lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("bench: ")
-    return lines[0]
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

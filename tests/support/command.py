@@ -36,6 +36,14 @@ class Bench:
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
+def only_sentence(result):
+    assert result.returncode == 2, result.stdout + result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("bench: ")
+    return lines[0]
+
+
 def workers():
     """The worker processes that this test session has alive."""
     found = []

@@ -1,0 +1,185 @@
+"""Environments as data: what is listed, what the command line may ask for, what is known to fail."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.requirements import Requirement
+
+from metalbench.harness.catalog import Catalog
+from metalbench.harness.columns import choose, parse
+from metalbench.harness.errors import ConfigError, UsageError
+from metalbench.harness.recipes import Recipe, Recipes, missing, pinned
+from metalbench.harness.uv import gist, variables
+
+CATALOG, RECIPES = Catalog(), Recipes()
+MAC = ("torch-mps", "mlx-metal", "jax-metal", "jax-mps", "metaljax", "jax-metallib", "applejax", "tf-metal", "tf-macos", "mac-all")
+ROOT = Path(__file__).parent.parent.parent
+HERE = "linux" if sys.platform == "linux" else "darwin"
+
+
+def asked(backend, specification):
+    builds = CATALOG.backend(backend)[0].builds
+    return RECIPES.derived(backend, specification, builds).requirements
+
+
+def test_every_environment_names_backends_that_exist_and_readable_requirements():
+    assert set(MAC) <= set(RECIPES.by_name)
+    assert {backend for recipe in RECIPES.by_name.values() for backend in recipe.backends} == set(CATALOG.backends)
+    for recipe in RECIPES.by_name.values():
+        for text in recipe.requirements:
+            Requirement(text)
+
+
+def test_what_pip_installs_together_is_what_the_environments_hold():
+    """`make bench` sets up with pip, from the extras; `bench env create` from the list: the same releases."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for system, names in (("linux", ("torch-cpu", "jax-cpu", "mlx-cpu", "tf-cpu")), ("darwin", ("mac-all",))):
+        facts = {"sys_platform": system, "platform_machine": "arm64" if system == "darwin" else "x86_64", "python_version": "3.12"}
+        listed = {}
+        for text in [text for name in names for text in RECIPES.by_name[name].requirements]:
+            want = Requirement(text)
+            if want.marker is None or want.marker.evaluate(facts):
+                listed[want.name] = want.specifier
+        for text in [text for name in ("torch", "jax", "mlx", "tensorflow") for text in extras[name]]:
+            want = Requirement(text)
+            if want.marker is None or want.marker.evaluate(facts):
+                assert not listed[want.name] or listed[want.name] == want.specifier, text
+
+
+@pytest.mark.parametrize(
+    ("versions", "backend", "word"),
+    [
+        ({"jax-metal": "0.1.1", "jax": "0.10.2"}, "jax-metal", "0.5.0 at most"),
+        ({"jax-metal": "0.1.1", "jax": "0.5.1"}, "jax-metal", "0.5.0 at most"),
+        ({"jax-metal": "0.1.1", "jax": "0.5.0"}, "jax-metal", None),
+        ({"jax-metal": "0.1.1", "jax": "0.10.2"}, "jax-cpu", None),
+        ({"tensorflow-metal": "1.2.0", "tensorflow": "2.21.0"}, "tf-metal", "importing tensorflow"),
+        ({"tensorflow-metal": "1.2.0", "tensorflow": "2.21.0"}, "tf-cpu", "importing tensorflow"),
+        ({"tensorflow-metal": "1.2.0", "tensorflow": "2.19.1"}, "tf-metal", None),
+    ],
+)
+def test_what_resolves_and_then_fails_is_known(versions, backend, word):
+    failure = RECIPES.known_failure([backend], versions, "darwin")
+    assert (failure is None) is (word is None)
+    assert word is None or word in failure.reason
+
+
+def test_no_environment_of_the_list_is_known_to_fail():
+    for recipe in RECIPES.by_name.values():
+        for system in recipe.systems:
+            lines = (ROOT / "harness" / "locks" / f"{recipe.name}.{system}.txt").read_text("utf-8").splitlines()
+            assert RECIPES.known_failure(recipe.backends, pinned(lines), system) is None, recipe.name
+
+
+@pytest.mark.skipif(HERE != "linux", reason="which requirement of the list is replaced depends on the system")
+def test_a_requirement_takes_the_place_of_the_listed_one_and_keeps_its_extras():
+    assert "mlx[cpu]==0.31.0" in asked("mlx-cpu", "mlx==0.31.0")
+    assert not [text for text in asked("mlx-cpu", "mlx==0.31.0") if "0.32" in text and "linux" in text]
+    assert asked("jax-cpu", "jax==0.9.0") == ["jax==0.9.0"]
+    assert asked("jax-cuda", "jax==0.9.0") == ["nvidia-ml-py", "jax[cuda13]==0.9.0"]
+    assert asked("jax-metal", "jax==0.4.38") == ["jax-metal==0.1.1", "zeus-apple-silicon", "jax==0.4.38"]
+
+
+def test_one_build_of_a_framework_takes_the_place_of_another():
+    assert asked("tf-cpu", "tensorflow==2.20.0") == ["tensorflow==2.20.0"]
+    assert asked("tf-metal", "tensorflow-macos==2.16.2") == ["tensorflow-metal==1.2.0", "zeus-apple-silicon", "tensorflow-macos==2.16.2"]
+
+
+def test_indexes_and_wheels_may_be_named(tmp_path):
+    wheel = tmp_path / "torch-2.16.0-py3-none-any.whl"
+    wheel.touch()
+    nightly = asked("torch-cpu", "--index-url https://example.org/nightly --pre torch")
+    assert nightly == ["--index-url https://example.org/nightly", "--pre", "torch"]
+    assert str(wheel) in asked("torch-cpu", str(wheel))
+
+
+@given(st.sampled_from(sorted(CATALOG.backends)), st.from_regex(r"[0-9]\.[0-9]{1,2}\.[0-9]", fullmatch=True))
+def test_a_pinned_release_is_always_the_one_asked_for(backend, version):
+    package = CATALOG.backend(backend)[0].builds[0]
+    wanted = [Requirement(text) for text in asked(backend, f"{package}=={version}")]
+    own = [want for want in wanted if want.name == package and (want.marker is None or want.marker.evaluate({"sys_platform": HERE}))]
+    assert [str(want.specifier) for want in own] == [f"=={version}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("torch-cpu:torch=2.12", ["'torch=2.12' is not a requirement", "torch==1.2"]),
+        ("torch-cpu:./nowhere/python", ["is no file that exists"]),
+        ("torch-cpu:", ["names no environment"]),
+        ("torch-gpu:torch==2.12", ["no backend called 'torch-gpu'", "torch-cpu"]),
+        ("jax-mpss", ["no environment called 'jax-mpss'", "jax-mps"]),
+        ("torch-cpu:jax-cpu", ["jax-cpu does not serve torch-cpu"]),
+        ("torch-cpu:'torch", ["quote"]),
+    ],
+)
+def test_what_is_not_an_environment_is_said_to_be_none(text, words):
+    with pytest.raises(UsageError) as raised:
+        parse(text, CATALOG, RECIPES)
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_an_environment_for_a_backend_that_is_left_out_is_a_mistake():
+    with pytest.raises(UsageError, match="leaves out"):
+        choose(["jax-cpu"], ["torch-cpu:torch==2.12.0"], CATALOG, RECIPES)
+
+
+def test_interpreters_are_called_by_their_folder_and_told_apart(tmp_path):
+    for project in ("a", "b"):
+        python = tmp_path / project / "env-1" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.symlink_to(sys.executable)
+    one = choose([], [f"torch-cpu:{tmp_path}/a/env-1"], CATALOG, RECIPES)
+    assert [wanted.column.environment.name for wanted in one] == ["env-1"]
+    both = choose([], [f"torch-cpu:{tmp_path}/{project}/env-1/bin/python" for project in "ab"], CATALOG, RECIPES)
+    names = [wanted.column.environment.name for wanted in both]
+    assert names == [str(tmp_path / project / "env-1" / "bin" / "python") for project in "ab"]
+
+
+def test_the_users_own_come_first_and_may_replace_a_listed_one():
+    own = Recipes(
+        {"fast": Recipe(backends=["jax-cpu"], requirements=["jax"]), "torch-cpu": Recipe(backends=["torch-cpu"], requirements=["torch"])}
+    )
+    assert own.serving("jax-cpu")[0].name == "fast"
+    assert own.named("torch-cpu").requirements == ["torch"]
+    with pytest.raises(ConfigError, match="is not a range"):
+        Recipes({"odd": Recipe(backends=["jax-cpu"], requirements=["jax"], python="3.12")})
+    with pytest.raises(ConfigError, match="at least one"):
+        Recipes({"odd": Recipe(backends=["jax-cpu"], requirements=[])})
+
+
+def test_an_environment_that_is_for_trying_is_never_taken_by_itself():
+    assert "mac-twin" not in [recipe.name for recipe in RECIPES.serving("jax-cpu", "linux")]
+
+
+def test_pips_settings_reach_uv_in_its_own_words():
+    pip = {
+        "PIP_INDEX_URL": "https://a/simple",
+        "PIP_EXTRA_INDEX_URL": "https://b/simple",
+        "PIP_FIND_LINKS": "/one /two",
+        "VIRTUAL_ENV": "/v",
+    }
+    found = variables(pip, macos="14.0")
+    assert found["UV_DEFAULT_INDEX"] == "https://a/simple"
+    assert found["UV_INDEX"] == "https://b/simple"
+    assert found["UV_FIND_LINKS"] == "/one,/two"
+    assert found["UV_INDEX_STRATEGY"] == "unsafe-best-match"
+    assert found["MACOSX_DEPLOYMENT_TARGET"] == "14.0"
+    assert "VIRTUAL_ENV" not in found
+    assert variables({**pip, "UV_INDEX": "https://c/simple"})["UV_INDEX"] == "https://c/simple"
+
+
+def test_of_what_uv_says_the_cause_and_the_hint_are_kept():
+    said = ["Resolved 3 packages", "error: No solution found", "  cause: Because a and", "         b.", "hint: c is only", "for macOS"]
+    assert gist(said) == "Because a and b. c is only for macOS"
+    assert gist(["error: No route", "to the index"]) == "No route to the index"
+    assert gist([]) == "uv failed and said nothing"
+
+
+def test_what_a_worker_lacks_is_named():
+    assert missing(["msgspec>=0.19", "numpy", "psutil>=6.0"], {"numpy": "2.0", "psutil": "5.9"}) == ["msgspec>=0.19", "psutil>=6.0"]
