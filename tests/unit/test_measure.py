@@ -164,3 +164,22 @@ def test_every_run_names_the_rule_that_ended_it():
     for spread, expected in [(0.002, {"precision"}), (0.5, {"noise", "budget"})]:
         machine = Machine(noisy(1_000_000, spread, 5000))
         assert measure(machine.work, rules(0.5), 0.1, clock=machine.clock).stop in expected
+
+
+def test_samples_across_a_sleep_are_left_out_and_counted():
+    """A machine that falls asleep in every seventh call for an hour, which its clock counts as time."""
+    hour = 3_600_000_000_000
+    machine = Machine([hour + 1_000_000 if call % 7 == 6 else 1_000_000 for call in range(5000)])
+
+    def asleep():
+        return hour * (machine.calls // 7)
+
+    timing = measure(machine.work, [Budget(1e3, least=50)], 0.001, clock=machine.clock, asleep=asleep)
+    assert max(timing.spans) < 1_100_000
+    assert timing.slept == pytest.approx(len(timing.spans) / 6, abs=2)
+
+
+def test_the_jitter_of_reading_two_clocks_is_no_sleep():
+    machine = Machine([1_000_000])
+    timing = measure(machine.work, rules(0.1), 0.1, clock=machine.clock, asleep=lambda: 5_000 * (machine.calls % 3))
+    assert timing.slept == 0
