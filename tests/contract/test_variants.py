@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.cases import CATALOG, FRAMEWORKS, SLOW_TO_BUILD, TELLING, THOROUGH, attention, int4, open_device, verdict
+from support.cases import ACCELERATOR, CATALOG, FRAMEWORKS, SLOW_TO_BUILD, TELLING, THOROUGH, attention, int4, open_device, verdict
 
 from metalbench.backends.base import Unsupported
 
@@ -34,6 +34,14 @@ DEFECTS = {
 @pytest.mark.parametrize(("framework", "workload", "case", "variant"), COMBINATIONS)
 def test_a_variant_is_right_or_says_why_not(framework, workload, case, variant):
     device = open_device(framework)
+    if ACCELERATOR:  # what it can't do is not written down here, but must be said
+        try:
+            check = verdict(framework, workload, case, variant)
+        except Exception as error:
+            assert isinstance(error, Unsupported) or device.diagnose(error) == "unsupported", error
+            return
+        assert check.ok, check
+        return
     where = next((key for dtype in (None, case.dtype) if (key := (framework, workload, variant, dtype)) in UNSUPPORTED), None)
     release = tuple(map(int, device.facts()[framework].split(".")[:2])) if where in SINCE else ()
     reason = UNSUPPORTED[where] if where is not None and release >= SINCE.get(where, ()) else None
@@ -47,6 +55,7 @@ def test_a_variant_is_right_or_says_why_not(framework, workload, case, variant):
     assert check.ok or defective, check
 
 
+@pytest.mark.skipif(bool(ACCELERATOR), reason="they are defects on the CPU")
 @pytest.mark.parametrize(
     ("framework", "workload", "variant", "case"), [(*where, case) for where, cases in DEFECTS.items() for case in cases]
 )

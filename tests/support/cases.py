@@ -1,6 +1,7 @@
 """Frameworks, each opened once in this process, and small cases of every workload in every dtype."""
 
 import functools
+import os
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from metalbench.workloads.fft import FFTCase
 from metalbench.workloads.int4_matmul import Int4MatmulCase
 
 CATALOG = Catalog()
+ACCELERATOR = os.environ.get("CONTRACT_ACCELERATOR", "")  #: "metal" or "cuda" runs the contracts there instead of on the CPU
 FRAMEWORKS = ("torch", "jax", "mlx", "tensorflow")
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -64,7 +66,8 @@ SLOW_TO_BUILD = {"compiled", "dequantize", "eager"}
 @functools.cache
 def open_device(framework):
     pytest.importorskip({"mlx": "mlx.core"}.get(framework, framework), reason=f"{framework} is not installed", exc_type=ImportError)
-    return CATALOG.open_device(framework, "cpu")
+    kinds = CATALOG.frameworks[framework].devices
+    return CATALOG.open_device(framework, next(name for name, kind in kinds.items() if kind.accelerator == ACCELERATOR))
 
 
 @functools.cache
