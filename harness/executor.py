@@ -12,10 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Self
 
-import psutil
-
 from metalbench.backends.base import Framework
 from metalbench.harness.environments import Environment, worker_variables
+from metalbench.harness.footprint import footprint
 from metalbench.harness.protocol import Event, Job, Open, Opened, Refused, Stage, decode_event, send
 from metalbench.results.record import Status
 
@@ -94,7 +93,7 @@ class Worker:
                     on_stage(event.name)
                 if ended and not events:
                     return self._ended()
-                if (used := self._resident()) > self._memory_limit:
+                if (used := footprint(self._process.pid)) > self._memory_limit:
                     self.close()
                     return Ended(
                         "oom", f"grew to {used / 2**30:.1f} GiB, past the limit of {self._memory_limit / 2**30:.1f} GiB, in {self._stage!r}"
@@ -134,12 +133,6 @@ class Worker:
         self._buffer += chunk
         *lines, self._buffer = self._buffer.split(b"\n")
         return [decode_event(line) for line in lines]
-
-    def _resident(self) -> int:
-        try:
-            return int(psutil.Process(self._process.pid).memory_info().rss)
-        except psutil.Error:
-            return 0  # ended between two looks; the next one sees it
 
     def _ended(self) -> Ended:
         code = self._process.wait()

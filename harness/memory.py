@@ -6,14 +6,14 @@ process's resident peak. Each is stored with its source, or None and why.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
 from metalbench.backends.base import Device
+from metalbench.harness.footprint import NAME, footprint
 from metalbench.results.record import Memory
 
 SAMPLING_INTERVAL = 0.001  #: seconds
@@ -49,10 +49,9 @@ def process_peak() -> Iterator[Peak]:
         peak.bytes = _high_water()
         peak.source = "VmHWM, reset before the call"
         return
-    process = psutil.Process()
-    with _sampled(lambda: int(process.memory_info().rss), peak):
+    with _sampled(lambda: footprint(os.getpid()), peak):
         yield peak
-    peak.source = f"resident set, sampled every {SAMPLING_INTERVAL * 1e3:g} ms"
+    peak.source = f"{NAME}, sampled every {SAMPLING_INTERVAL * 1e3:g} ms"
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.command import Bench, only_sentence
@@ -120,14 +121,13 @@ def test_a_named_environment_that_is_missing_is_unavailable_with_the_command_tha
         assert "bench env create 'old one'" in cell["reason"]
 
 
+@pytest.mark.timeout(1200)  # thirty resolutions, against an index that may be slow
 def test_every_lock_for_macos_resolves_from_here_with_every_python_it_is_for():
     recipes = Recipes()
-    wrong = {
-        recipe.name: found
-        for recipe in recipes.by_name.values()
-        if "darwin" in recipe.systems and (found := provisioning.lock_problems(recipe, recipes, "darwin"))
-    }
-    assert wrong == {}
+    macs = [recipe for recipe in recipes.by_name.values() if "darwin" in recipe.systems]
+    with ThreadPoolExecutor(max_workers=6) as pool:
+        found = list(pool.map(lambda recipe: provisioning.lock_problems(recipe, recipes, "darwin"), macs))
+    assert dict(zip([recipe.name for recipe in macs], found, strict=True)) == {recipe.name: [] for recipe in macs}
 
 
 def test_a_lock_that_no_longer_fits_its_recipe_is_found_out(tmp_path):

@@ -1,8 +1,11 @@
 """A device that counts what is alive and no peak is sampled, and its figure says so."""
 
+import os
+import struct
 import time
 
 from metalbench.backends.base import DeviceMemory
+from metalbench.harness.footprint import footprint, phys_footprint
 from metalbench.harness.memory import memory_of
 
 MIB = 1 << 20
@@ -38,3 +41,17 @@ def test_a_counter_is_believed_where_there_is_one():
     device = Counting(55 * MIB)
     found = memory_of(device, device.call, shared=True)
     assert (found.device_peak, found.device_source) == (55 * MIB, "its counters")
+
+
+def test_a_process_answers_for_what_it_holds():
+    before = footprint(os.getpid())
+    held = b"x" * (64 * MIB)
+    assert footprint(os.getpid()) - before >= 0.9 * len(held)
+    assert footprint(2**22 + 1) == 0  # there is no such process
+
+
+def test_the_footprint_is_the_eighth_counter_after_the_uuid():
+    """struct rusage_info_v0 of <sys/resource.h>."""
+    names = ("user_time", "system_time", "pkg_idle_wkups", "interrupt_wkups", "pageins", "wired_size", "resident_size", "phys_footprint")
+    counters = struct.pack("=16s10Q", b"\0" * 16, *range(10))
+    assert phys_footprint(counters) == names.index("phys_footprint")
