@@ -12,7 +12,8 @@ from metalbench.harness.catalog import Catalog
 from metalbench.harness.environments import CURRENT, Column, Contents, contents
 from metalbench.harness.host import accelerators
 from metalbench.harness.protocol import Cause, Offer
-from metalbench.harness.recipes import OLDEST_PYTHON, WORKER_NEEDS, Recipes, in_range, missing
+from metalbench.harness.recipes import OLDEST_PYTHON, WORKER_NEEDS, Recipes
+from metalbench.harness.requirements import in_range, missing
 
 
 class Capability(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,19 +7,18 @@ made; ``provisioning`` makes it, and ``environments`` finds it.
 from __future__ import annotations
 
 import platform
-import shlex
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
-from metalbench.harness.errors import ConfigError, UsageError, unknown
+from metalbench.harness.errors import ConfigError, unknown
+from metalbench.harness.requirements import in_range, names_of, parsed, specified
 
 FILE = Path(__file__).with_name("environments.toml")
 LOCKS = str(Path(__file__).with_name("locks"))
@@ -114,18 +113,18 @@ class Recipes:
         base = next((recipe for recipe in self.by_name.values() if backend in recipe.backends), None)
         if base is None:
             base = Recipe(backends=[backend], requirements=[])
-        given = _requirements(backend, specification)
-        parsed = {text: _parsed(text) for text in given}
-        names = {canonicalize_name(want.name) for want in parsed.values() if want is not None}
+        given = specified(backend, specification)
+        wanted = {text: parsed(text) for text in given}
+        names = set(names_of(given))
         replaced = names | ({canonicalize_name(name) for name in alternatives} if names & set(alternatives) else set())
         kept, extras = [], {}
         for text in base.requirements:
-            own = _parsed(text)
+            own = parsed(text)
             if own is None or canonicalize_name(own.name) not in replaced:
                 kept.append(text)
             elif own.marker is None or own.marker.evaluate({"sys_platform": base.systems[0] if len(base.systems) == 1 else sys.platform}):
                 extras[canonicalize_name(own.name)] = own.extras
-        for text, want in parsed.items():
+        for text, want in wanted.items():
             if want is not None and not want.extras and extras.get(canonicalize_name(want.name)):
                 want.extras = extras[canonicalize_name(want.name)]
                 given[given.index(text)] = str(want)
@@ -133,74 +132,13 @@ class Recipes:
         return msgspec.structs.replace(base, name=name, backends=[backend], requirements=[*kept, *given], note="", locks="")
 
 
-def pinned(lines: Sequence[str]) -> dict[str, str]:
-    """Canonical name → version, of the lines ``name==version`` that a resolver prints."""
-    found = (_parsed(line) for line in lines)
-    return {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in found if pin is not None and len(pin.specifier) == 1}
-
-
-def names_of(requirements: Sequence[str]) -> list[str]:
-    """The canonical names of what is asked for, each once; of paths and options there is none."""
-    found = (_parsed(text) for text in requirements)
-    return list(dict.fromkeys(canonicalize_name(want.name) for want in found if want is not None))
-
-
-def missing(requirements: Sequence[str], versions: Mapping[str, str]) -> list[str]:
-    """Those of the requirements that the installed ``versions``, by canonical name, don't meet."""
-    wanted = {text: Requirement(text) for text in requirements}
-    return [
-        text
-        for text, want in wanted.items()
-        if not want.specifier.contains(versions.get(canonicalize_name(want.name), "0"), prereleases=True)
-        or canonicalize_name(want.name) not in versions
-    ]
-
-
 def admits(recipe: Recipe, python: str) -> bool:
     """Whether the environment can be made with a Python of this version."""
     return in_range(recipe.python, python)
 
 
-def in_range(specifier: str, version: str) -> bool:
-    return SpecifierSet(specifier).contains(Version(version), prereleases=True)
-
-
-def _requirements(backend: str, specification: str) -> list[str]:
-    """The specification's parts, paths made absolute, an option and its value kept together."""
-    try:
-        words = shlex.split(specification)
-    except ValueError as error:
-        raise UsageError(f"--env {backend}:{specification} is not readable: {error}; quote it as one argument.") from error
-    parts: list[str] = []
-    for word in words:
-        if parts and parts[-1].startswith("--") and " " not in parts[-1] and "=" not in parts[-1] and parts[-1] != "--pre":
-            parts[-1] += f" {word}"
-        elif word.startswith("-"):
-            parts.append(word)
-        elif Path(word).expanduser().exists():
-            parts.append(str(Path(word).expanduser().absolute()))
-        elif _parsed(word) is not None:
-            parts.append(word)
-        else:
-            problem = "is no file that exists" if "/" in word or word.endswith(".whl") else "is not a requirement"
-            remedy = (
-                f"give a name of `bench env list`, a requirement such as {backend.partition('-')[0]}==1.2, a wheel, or a path to a Python"
-            )
-            raise UsageError(f"--env {backend}:{specification}: {word!r} {problem}; {remedy}.")
-    if not parts:
-        raise UsageError(f"--env {backend}: names no environment; give --env {backend}:NAME or a requirement after the colon.")
-    return parts
-
-
 def _placed(recipes: Mapping[str, Recipe], locks: str) -> dict[str, Recipe]:
     return {name: msgspec.structs.replace(recipe, name=name, locks=locks) for name, recipe in recipes.items()}
-
-
-def _parsed(text: str) -> Requirement | None:
-    try:
-        return Requirement(text)
-    except InvalidRequirement:
-        return None
 
 
 def _validate(name: str, recipe: Recipe) -> None:

@@ -28,7 +28,8 @@ def list_() -> None:
     from rich.text import Text
 
     from metalbench.harness.provisioning import all_made
-    from metalbench.harness.recipes import SYSTEMS, pinned
+    from metalbench.harness.recipes import SYSTEMS
+    from metalbench.harness.requirements import pinned
 
     recipes = context.load().recipes
     there = all_made()
@@ -89,18 +90,18 @@ def lock(
     """Resolve environments for every system and Python they are for, and write their lock files; all by default."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from metalbench.harness import provisioning
-    from metalbench.harness.provisioning import lock_problems
+    from metalbench.harness import locking
 
     ctx = context.load()
     chosen = _recipes(names, ctx, "lock") if names else list(ctx.recipes.by_name.values())
     places = [(recipe, system) for recipe in chosen for system in recipe.systems]
     wrong = False
-    with ThreadPoolExecutor(max_workers=4) as pool:
+    with ThreadPoolExecutor(max_workers=4) as pool:  # nearly all of it is waiting for the index
         if not check:
-            for written in pool.map(lambda one: provisioning.lock(one[0], ctx.recipes, one[1]), places):
+            for written in pool.map(lambda place: locking.lock(place[0], ctx.recipes, place[1]), places):
                 print(written)
-        for (recipe, system), found in zip(places, pool.map(lambda one: lock_problems(one[0], ctx.recipes, one[1]), places), strict=True):
+        problems = pool.map(lambda place: locking.lock_problems(place[0], ctx.recipes, place[1]), places)
+        for (recipe, system), found in zip(places, problems, strict=True):
             print(f"{recipe.name} on {system}: {'; '.join(found) or 'resolves'}", flush=True)
             wrong |= bool(found)
     sys.exit(int(wrong))
@@ -125,7 +126,7 @@ def remove(names: Names = None) -> None:
 def make(recipe: Recipe, ctx: context.Context) -> None:
     """Make one environment and say how it goes."""
     from metalbench.harness import provisioning
-    from metalbench.harness.recipes import pinned
+    from metalbench.harness.requirements import pinned
 
     with _progress(recipe.name) as on_step:
         done = provisioning.create(recipe, ctx.recipes, on_step)
@@ -136,7 +137,7 @@ def make(recipe: Recipe, ctx: context.Context) -> None:
 
 def pinned_names(recipe: Recipe) -> list[str]:
     """The packages that a recipe asks for by name."""
-    from metalbench.harness.recipes import names_of
+    from metalbench.harness.requirements import names_of
 
     return names_of(recipe.requirements)
 

@@ -13,7 +13,9 @@ from support.command import Bench, only_sentence
 from metalbench.harness import provisioning
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.columns import parse
+from metalbench.harness.locking import lock_problems
 from metalbench.harness.recipes import Recipes
+from metalbench.harness.uv import uv
 
 ONE_CELL = ("--workload", "fft", "--case", "length=1009", "--budget", "0.05", "--json", "o.json")
 RELEASES = {"mlx-cpu:mlx==0.31.0": "0.31.0", "mlx-cpu": "0.32.4", "jax-cpu:jax==0.9.0": "0.9.0", "jax-cpu": "0.10.2"}
@@ -57,7 +59,7 @@ def test_what_is_there_is_listed_left_alone_and_checked(made):
 
 def test_an_environment_that_lost_a_package_is_found_out(made):
     python = provisioning.environment(Recipes().named("mlx-cpu")).python
-    provisioning.uv("pip", "uninstall", "--python", python, "mlx")
+    uv("pip", "uninstall", "--python", python, "mlx")
     result = made("env", "check", "mlx-cpu")
     assert result.returncode == 1
     assert "mlx is gone" in result.stdout
@@ -126,11 +128,11 @@ def test_every_lock_for_macos_resolves_from_here_with_every_python_it_is_for():
     recipes = Recipes()
     macs = [recipe for recipe in recipes.by_name.values() if "darwin" in recipe.systems]
     with ThreadPoolExecutor(max_workers=6) as pool:
-        found = list(pool.map(lambda recipe: provisioning.lock_problems(recipe, recipes, "darwin"), macs))
+        found = list(pool.map(lambda recipe: lock_problems(recipe, recipes, "darwin"), macs))
     assert dict(zip([recipe.name for recipe in macs], found, strict=True)) == {recipe.name: [] for recipe in macs}
 
 
 def test_a_lock_that_no_longer_fits_its_recipe_is_found_out(tmp_path):
     (tmp_path / "mine.linux.txt").write_text("jax==0.9.0\nnumpy==2.3.0\n", "utf-8")
     recipes = Recipes({"mine": parse("jax-cpu", Catalog(), Recipes())[0].recipe}, str(tmp_path))
-    assert any("0.9.0" in problem for problem in provisioning.lock_problems(recipes.named("mine"), recipes, "linux"))
+    assert any("0.9.0" in problem for problem in lock_problems(recipes.named("mine"), recipes, "linux"))

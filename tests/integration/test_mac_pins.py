@@ -9,6 +9,7 @@ import pytest
 
 from metalbench.harness import provisioning
 from metalbench.harness.recipes import Recipes
+from metalbench.harness.uv import uv
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -19,7 +20,7 @@ def test_every_adapter_keeps_its_contract_on_a_macs_releases(bench, tmp_path):
     result = bench("env", "create", "mac-twin", timeout=900)
     assert result.returncode == 0, result.stderr
     python = provisioning.environment(Recipes().named("mac-twin")).python
-    provisioning.uv("pip", "install", "--python", python, "--target", str(tmp_path / "pytest"), "pytest", "pytest-timeout", "hypothesis")
+    uv("pip", "install", "--python", python, "--target", str(tmp_path / "pytest"), "pytest", "pytest-timeout", "hypothesis")
     paths = os.pathsep.join([str(ROOT / "src"), str(tmp_path / "pytest")])
     command = [python, "-m", "pytest", "tests/contract", "-q", "-p", "no:cacheprovider"]
     suite = subprocess.run(

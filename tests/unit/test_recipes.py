@@ -12,7 +12,8 @@ from packaging.requirements import Requirement
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.columns import choose, parse
 from metalbench.harness.errors import ConfigError, UsageError
-from metalbench.harness.recipes import Recipe, Recipes, missing, pinned
+from metalbench.harness.recipes import Recipe, Recipes
+from metalbench.harness.requirements import missing, pinned
 from metalbench.harness.uv import gist, variables
 
 CATALOG, RECIPES = Catalog(), Recipes()
