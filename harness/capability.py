@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from metalbench.harness.catalog import Catalog
-from metalbench.harness.environments import CURRENT, Column, Contents, contents
+from metalbench.harness.environments import Column, Contents, contents, home
 from metalbench.harness.host import accelerators
 from metalbench.harness.protocol import Cause, Offer
-from metalbench.harness.recipes import OLDEST_PYTHON, WORKER_NEEDS, Recipes
+from metalbench.harness.recipe import CURRENT, OLDEST_PYTHON, WORKER_NEEDS
+from metalbench.harness.recipes import Recipes
 from metalbench.harness.requirements import in_range, missing
 
 
@@ -50,7 +52,10 @@ def _obstacles(column: Column, catalog: Catalog, recipes: Recipes) -> Iterator[C
         reason = f"the environment {environment.name} has not been created"
         yield _unavailable("not installed", reason, f"bench env create {shlex.quote(environment.name)}")
     found = contents(environment)
-    if found is None:
+    if found is None and Path(environment.python).is_relative_to(home()):
+        reason = f"the environment {environment.name} has been removed"
+        yield _unavailable("not installed", reason, f"bench env create {shlex.quote(environment.name)}")
+    elif found is None:
         yield _unavailable("broken", f"{environment.python} is not a Python that runs")
     else:
         yield from _lacks(column, found)
@@ -78,14 +83,14 @@ def remedy(cause: Cause, column: Column, catalog: Catalog, recipes: Recipes) -> 
     framework, _ = catalog.backend(backend)
     other = next((recipe.name for recipe in recipes.serving(backend) if recipe.name != environment.name), None)
     create = f"bench env create {other}" if other else ""
-    installed = f"install {framework.install} in it" if framework.install else "it can't be had on this system"
-    look = f"bench env check {environment.name}" if environment.name in recipes.by_name else ""
+    package = framework.install or (framework.builds or [framework.package])[0]
+    look = f"bench env check {shlex.quote(environment.name)}" if environment.name in recipes.by_name else ""
     importing = shlex.join([environment.python, "-c", f"import {framework.package}"])
     broken = look or (create if environment.name == CURRENT else "") or f"see what this says: {importing}"
     remedies: dict[Cause, str] = {
         "no device": "measure it on a machine that has one",
-        "not installed": create or installed,
+        "not installed": look or create or f"install {package} in it",
         "no answer": "try again: a second start finds it in the disk's cache",
-        "wrong answer": f"try another release: bench run --env {backend}:{(framework.builds or [framework.package])[0]}==VERSION",
+        "wrong answer": f"try another release: bench run --env {backend}:{package}==VERSION",
     }
     return remedies.get(cause, broken)

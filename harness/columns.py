@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from metalbench.harness import provisioning
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.environments import Column, Environment, current
 from metalbench.harness.errors import UsageError, unknown
 from metalbench.harness.host import accelerators
-from metalbench.harness.recipes import Recipe, Recipes
+from metalbench.harness.recipe import Recipe
+from metalbench.harness.recipes import Recipes
+from metalbench.harness.specification import existing
 
 
 class Wanted(NamedTuple):
@@ -55,7 +61,7 @@ def parse(text: str, catalog: Catalog, recipes: Recipes) -> list[Wanted]:
     backend, colon, specification = text.partition(":")
     if not colon:
         recipe = recipes.named(text)
-        return [Wanted(Column(own, provisioning.environment(recipe)), recipe) for own in recipe.backends if own in catalog.backends]
+        return [Wanted(Column(_known(own, recipe, catalog), provisioning.environment(recipe)), recipe) for own in recipe.backends]
     framework, _ = catalog.backend(backend)
     specification = specification.strip()
     if specification in recipes.by_name:
@@ -64,36 +70,48 @@ def parse(text: str, catalog: Catalog, recipes: Recipes) -> list[Wanted]:
             raise UsageError(f"The environment {specification} does not serve {backend}, but {', '.join(recipe.backends)}.")
     elif (python := _interpreter(specification)) is not None:
         return [Wanted(Column(backend, Environment(_called(python), str(python))))]
-    elif specification.replace("-", "").replace("_", "").isalpha() and specification not in [*framework.distributions, *framework.builds]:
+    elif _looks_like_a_name(specification) and specification not in [*framework.distributions, *framework.builds]:
         raise unknown("environment", specification, recipes.by_name)
     else:
         recipe = recipes.derived(backend, specification, framework.builds)
     return [Wanted(Column(backend, provisioning.environment(recipe)), recipe)]
 
 
+def _looks_like_a_name(specification: str) -> bool:
+    """Words and hyphens alone: a misspelt name is answered better than a package that no index has."""
+    return specification[:1] != "-" and specification.replace("-", "").replace("_", "").isalpha()
+
+
+def _known(backend: str, recipe: Recipe, catalog: Catalog) -> str:
+    if backend not in catalog.backends:
+        raise UsageError(f"The environment {recipe.name} names {unknown('backend', backend, catalog.backends)}")
+    return backend
+
+
 def _interpreter(specification: str) -> Path | None:
     """The Python that a path names, or that a virtual environment has; None where it names neither."""
-    path = Path(specification).expanduser()
-    if "/" not in specification or path.suffix == ".whl":
+    path = existing(specification)
+    if path is None or path.suffix == ".whl":
         return None
     python = path / "bin" / "python" if path.is_dir() else path
-    return python.absolute() if python.is_file() else None  # not resolved: a virtual environment's Python is a link
+    return python if python.is_file() and os.access(python, os.X_OK) else None
 
 
 def _called(python: Path) -> str:
-    """Short, the same on every machine that has the same layout: the virtual environment's folder."""
+    """Short, the same wherever the layout is the same, and no recipe's name: the virtual environment's folder."""
     prefix = python.parent.parent
-    return f"{prefix.parent.name}/{prefix.name}" if prefix.name in {".venv", "venv", "env"} else prefix.name or python.name
+    return f"python:{f'{prefix.parent.name}/' if prefix.name in {'.venv', 'venv', 'env'} else ''}{prefix.name or python.name}"
 
 
 def _distinct(found: list[Wanted]) -> list[Wanted]:
-    """Each once; two interpreters of one short name get their whole paths for names."""
+    """Each once; interpreters of one short name are told apart by a hash of their paths."""
     unique = list({(wanted.column.key, wanted.column.environment.python): wanted for wanted in found}.values())
     names = [wanted.column.key for wanted in unique]
     out = []
     for wanted in unique:
-        environment = wanted.column.environment
+        backend, environment = wanted.column.backend, wanted.column.environment
         if names.count(wanted.column.key) > 1:
-            environment = Environment(environment.python, environment.python)
-        out.append(Wanted(Column(wanted.column.backend, environment), wanted.recipe))
+            mark = hashlib.sha256(environment.python.encode()).hexdigest()[:6]
+            environment = msgspec.structs.replace(environment, name=f"{environment.name} {mark}")
+        out.append(Wanted(Column(backend, environment), wanted.recipe))
     return out

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from metalbench.harness.errors import ConfigError
-from metalbench.harness.recipes import Recipe
+from metalbench.harness.recipe import Recipe
 
 NAME = "bench.toml"
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -44,5 +44,12 @@ def load_config(start: Path) -> Config:
         raise ConfigError(f"{file} can't be read: {error}; it must be UTF-8 text that you may read.") from error
     plugins = [str(file.parent / path) for path in config.plugins]
     store = config.store if config.store is None or "://" in config.store else str(file.parent / Path(config.store).expanduser())
+    environments = {name: _from(file.parent, recipe) for name, recipe in config.environments.items()}
     locks = str(file.parent / (config.locks or "locks"))
-    return msgspec.structs.replace(config, plugins=plugins, store=store, locks=locks)
+    return msgspec.structs.replace(config, plugins=plugins, store=store, locks=locks, environments=environments)
+
+
+def _from(folder: Path, recipe: Recipe) -> Recipe:
+    """The recipe with its wheels found from the file's folder."""
+    found = [str(folder / text) if text.endswith(".whl") and "://" not in text else text for text in recipe.requirements]
+    return msgspec.structs.replace(recipe, requirements=found)

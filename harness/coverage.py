@@ -10,7 +10,8 @@ from metalbench.harness import provisioning
 from metalbench.harness.capability import Capability
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.host import accelerators
-from metalbench.harness.recipes import SYSTEMS, Recipes
+from metalbench.harness.recipe import SYSTEMS
+from metalbench.harness.recipes import Recipes
 
 NEEDS = {"metal": "a Mac with Apple Silicon", "cuda": "an NVIDIA GPU", "": "nothing"}
 #: What is tried on samples, recorded texts and the real packages' symbols where the machine itself is missing.
@@ -55,6 +56,4 @@ def coverage(catalog: Catalog, recipes: Recipes, capabilities: Mapping[tuple[str
     for kind, parts in INSTRUMENT.items():
         here = sys.platform == kind or kind in accelerators()
         for what, otherwise in parts.items():
-            yield Covered(
-                what, here, f"tried on {otherwise}" if not otherwise.startswith("nothing") else otherwise.removeprefix("nothing: ")
-            )
+            yield Covered(what, here, otherwise)

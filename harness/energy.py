@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from metalbench.harness.wakefulness import LEAST_SLEEP, asleep_ns
 from metalbench.results.record import Energy
 
 WINDOW = 1.0  #: seconds at least; NVIDIA's counter moves every 20 to 100 ms
@@ -79,12 +80,21 @@ def meter(accelerator: str) -> Meter | None:
         return None
 
 
-def energy_of(work: Callable[[int], object], calls: int, counted: Meter) -> Energy:
-    """Repeat ``work`` of so many calls for ``WINDOW``. ``work`` returns when its calls are finished."""
-    done = 0
-    counted.begin()
-    start = time.perf_counter()
-    while (seconds := time.perf_counter() - start) < WINDOW:
-        work(calls)
-        done += calls
-    return Energy(joules_per_call=counted.end() / done, calls=done, seconds=seconds, source=counted.source)
+def energy_of(work: Callable[[int], object], calls: int, counted: Meter) -> Energy | None:
+    """Repeat ``work`` of so many calls for ``WINDOW``. ``work`` returns when its calls are finished.
+
+    None where the counter stood still, the machine was asleep meanwhile, or the meter fails.
+    """
+    done, asleep = 0, asleep_ns()
+    try:
+        counted.begin()
+        start = time.perf_counter()
+        while (seconds := time.perf_counter() - start) < WINDOW:
+            work(calls)
+            done += calls
+        joules = counted.end()
+    except Exception:  # noqa: BLE001 - what the cell has been measured at must not be lost to its meter
+        return None
+    if joules <= 0 or asleep_ns() - asleep > LEAST_SLEEP:
+        return None
+    return Energy(joules_per_call=joules / done, calls=done, seconds=seconds, source=counted.source)

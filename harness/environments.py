@@ -18,8 +18,7 @@ import platformdirs
 
 from metalbench.backends.base import Framework
 from metalbench.harness.catalog import PACKAGE
-
-CURRENT = "current"  #: the name of the interpreter that runs this, whatever it holds
+from metalbench.harness.recipe import CURRENT
 
 
 class Environment(msgspec.Struct, frozen=True):
@@ -59,6 +58,16 @@ def current() -> Environment:
 
 def data_folder() -> Path:
     return Path(platformdirs.user_data_dir("metalbench", appauthor=False))
+
+
+def home() -> Path:
+    """Where managed environments are."""
+    return data_folder() / "environments"
+
+
+def place(name: str) -> Path:
+    """The managed environment of this name, whether or not it is there."""
+    return home() / slug(name)
 
 
 def cache_folder() -> Path:

@@ -92,6 +92,7 @@ def _chip() -> str:
 def _command(*arguments: str) -> str:
     """The output of a small system command; empty where there is none such."""
     try:
-        return subprocess.run(arguments, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
+        answer = subprocess.run(arguments, capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""  # nvidia-smi prints its errors where its answers go

@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 from metalbench.harness.errors import UsageError
-from metalbench.harness.recipes import Recipe, Recipes, admits
+from metalbench.harness.recipe import Recipe
+from metalbench.harness.recipes import PYTHONS, Recipes, admits
 from metalbench.harness.requirements import pinned
 from metalbench.harness.uv import UvError, resolve
-
-PYTHONS = ("3.11", "3.12", "3.13", "3.14")  #: that a lock is tried with, where its recipe admits them
 
 
 def lock(recipe: Recipe, recipes: Recipes, system: str) -> Path:

@@ -15,12 +15,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import filelock
 import msgspec
 
-from metalbench.harness.environments import Environment, contents, data_folder, slug
+from metalbench.harness.environments import Environment, cache_folder, contents, home, place, slug
 from metalbench.harness.errors import UsageError
 from metalbench.harness.locking import locked, lowest_python, refuse_known_failure
-from metalbench.harness.recipes import SYSTEMS, Recipe, Recipes, admits
+from metalbench.harness.recipe import SYSTEMS, Recipe
+from metalbench.harness.recipes import Recipes, admits
 from metalbench.harness.requirements import pinned
 from metalbench.harness.uv import UvError, divided, resolve, uv
 
@@ -33,14 +35,6 @@ class Made(msgspec.Struct, frozen=True):
     recipe: Recipe
     pins: list[str]
     python: str
-
-
-def home() -> Path:
-    return data_folder() / "environments"
-
-
-def place(name: str) -> Path:
-    return home() / slug(name)
 
 
 def made(name: str) -> Made | None:
@@ -94,8 +88,9 @@ def create(recipe: Recipe, recipes: Recipes, on_step: Callable[[str], None]) -> 
         uv(*command, given="\n".join(pins), on_step=on_step, group=group, macos=recipe.macos)
         result = Made(recipe, pins, found.python)
         (scratch / NOTE).write_bytes(msgspec.json.format(msgspec.json.encode(result)))
-        remove(recipe.name)
-        scratch.rename(place(recipe.name))
+        with _alone(recipe.name):
+            remove(recipe.name)
+            scratch.rename(place(recipe.name))
     return result
 
 
@@ -129,6 +124,13 @@ def problems(one: Made, recipes: Recipes) -> list[str]:
     except UvError as error:
         wrong.append(str(error))
     return wrong
+
+
+def _alone(name: str) -> filelock.BaseFileLock:
+    """Two who make the same environment put it in its place one after the other."""
+    locks = cache_folder() / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    return filelock.FileLock(locks / f"{slug(name)}.lock")
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ made; ``provisioning`` makes it, and ``environments`` finds it.
 
 from __future__ import annotations
 
-import platform
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -14,42 +13,17 @@ from pathlib import Path
 
 import msgspec
 from packaging.requirements import Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import InvalidSpecifier
 from packaging.utils import canonicalize_name
 
 from metalbench.harness.errors import ConfigError, unknown
-from metalbench.harness.requirements import in_range, names_of, parsed, specified
+from metalbench.harness.recipe import CURRENT, SYSTEMS, Recipe
+from metalbench.harness.requirements import in_range, names_of, package_of, parsed
+from metalbench.harness.specification import specified, title
 
 FILE = Path(__file__).with_name("environments.toml")
 LOCKS = str(Path(__file__).with_name("locks"))
-WORKER_NEEDS = ("msgspec>=0.19", "numpy", "psutil>=6.0")  #: beside the framework; our own code comes by path
-OLDEST_PYTHON = ">=3.11"  #: that our code runs in
-SYSTEMS = {"darwin": "macOS on Apple Silicon", "linux": "Linux"}
-
-
-class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What an environment is made of.
-
-    ``requirements`` are PEP 508 requirements, paths of wheels, and options of ``uv pip`` that say where packages come from, one an
-    entry; ``python`` is a PEP 440 range; ``systems`` are values of ``sys.platform``.
-    """
-
-    name: str = ""  #: given by its place in the file
-    backends: list[str]
-    requirements: list[str]
-    systems: list[str] = msgspec.field(default_factory=lambda: list(SYSTEMS))
-    python: str = OLDEST_PYTHON
-    macos: str = "14.0"  #: the oldest it is for; for an older one uv would silently take releases that still supported it
-    variables: dict[str, str] = {}
-    note: str = ""
-    on_request: bool = False  #: taken only where it is asked for, never by itself
-    locks: str = ""  #: the folder of its lock files, given by where it is defined
-
-    def fits(self, system: str = sys.platform) -> bool:
-        return system in self.systems and (system != "darwin" or sys.platform != "darwin" or platform.machine() == "arm64")
-
-    def all_requirements(self) -> list[str]:
-        return [*self.requirements, *WORKER_NEEDS]
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")  #: that environments are locked for, where their recipes admit them
 
 
 class KnownFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -110,31 +84,47 @@ class Recipes:
         A requirement takes the place of the one for the same package, and keeps its extras. ``alternatives`` are the distributions
         that hold the framework: naming one leaves out the others.
         """
-        base = next((recipe for recipe in self.by_name.values() if backend in recipe.backends), None)
-        if base is None:
-            base = Recipe(backends=[backend], requirements=[])
         given = specified(backend, specification)
-        wanted = {text: parsed(text) for text in given}
-        names = set(names_of(given))
-        replaced = names | ({canonicalize_name(name) for name in alternatives} if names & set(alternatives) else set())
-        kept, extras = [], {}
+        own = alternatives[:1] if any(package_of(text) is None and not text.startswith("-") for text in given) else []  # a folder
+        names = {*names_of(given), *own}
+        others = {canonicalize_name(name) for name in alternatives}
+        replaced = names | (others if names & others else set())
+        base = self._base(backend, replaced)
+        kept = [text for text in base.requirements if package_of(text) not in replaced]
+        extras: dict[str | None, set[str]] = {}
         for text in base.requirements:
-            own = parsed(text)
-            if own is None or canonicalize_name(own.name) not in replaced:
-                kept.append(text)
-            elif own.marker is None or own.marker.evaluate({"sys_platform": base.systems[0] if len(base.systems) == 1 else sys.platform}):
-                extras[canonicalize_name(own.name)] = own.extras
-        for text, want in wanted.items():
-            if want is not None and not want.extras and extras.get(canonicalize_name(want.name)):
-                want.extras = extras[canonicalize_name(want.name)]
-                given[given.index(text)] = str(want)
-        name = f"{backend}:{specification}"
+            extras.setdefault(package_of(text), set()).update(_extras(text, base))
+        given = [_with_extras(text, extras.get(package_of(text), set())) for text in given]
+        name = f"{backend}:{title(specified(backend, specification))}"
         return msgspec.structs.replace(base, name=name, backends=[backend], requirements=[*kept, *given], note="", locks="")
+
+    def _base(self, backend: str, names: set[str]) -> Recipe:
+        """The recipe to begin with: one that names what is replaced, and is for this system, before one that does or is not."""
+        candidates = [recipe for recipe in self.by_name.values() if backend in recipe.backends and not recipe.on_request]
+        ranked = sorted(candidates, key=lambda recipe: (not names & set(names_of(recipe.requirements)), not recipe.fits()))
+        return ranked[0] if ranked else Recipe(backends=[backend], requirements=[])
 
 
 def admits(recipe: Recipe, python: str) -> bool:
     """Whether the environment can be made with a Python of this version."""
     return in_range(recipe.python, python)
+
+
+def _extras(text: str, base: Recipe) -> set[str]:
+    """The extras that a requirement of the recipe asks for on the system it is for."""
+    want = parsed(text)
+    system = sys.platform if sys.platform in base.systems else base.systems[0]
+    return want.extras if want is not None and (want.marker is None or want.marker.evaluate({"sys_platform": system})) else set()
+
+
+def _with_extras(text: str, extras: set[str]) -> str:
+    """The requirement or the wheel with these extras, unless it names its own."""
+    want = parsed(text)
+    if not extras or (want is not None and want.extras):
+        return text
+    want = want or Requirement(f"{package_of(text)} @ {Path(text).as_uri()}")
+    want.extras = extras
+    return str(want)
 
 
 def _placed(recipes: Mapping[str, Recipe], locks: str) -> dict[str, Recipe]:
@@ -143,9 +133,16 @@ def _placed(recipes: Mapping[str, Recipe], locks: str) -> dict[str, Recipe]:
 
 def _validate(name: str, recipe: Recipe) -> None:
     """A user's own recipe, as far as it can be judged without resolving it."""
-    try:
-        SpecifierSet(recipe.python)
-    except InvalidSpecifier as error:
-        raise ConfigError(f'environments.{name} in bench.toml: python = "{recipe.python}" is not a range such as ">=3.11".') from error
+    where = f"environments.{name} in bench.toml"
+    if name in {CURRENT, ".", ".."} or not name.isprintable() or any(character in name for character in ":/\\"):
+        raise ConfigError(f"{where} can't be called so: the name is taken, or has a colon or a slash; choose another.")
     if not recipe.backends or not recipe.requirements:
-        raise ConfigError(f"environments.{name} in bench.toml needs at least one of `backends` and one of `requirements`.")
+        raise ConfigError(f"{where} needs at least one of `backends` and one of `requirements`.")
+    if not recipe.systems or set(recipe.systems) - set(SYSTEMS):
+        raise ConfigError(f"{where}: systems = {recipe.systems} must name some of {', '.join(SYSTEMS)}.")
+    try:
+        admitted = [version for version in PYTHONS if admits(recipe, f"{version}.9")]
+    except InvalidSpecifier as error:
+        raise ConfigError(f'{where}: python = "{recipe.python}" is not a range such as ">=3.11".') from error
+    if not admitted:
+        raise ConfigError(f'{where}: python = "{recipe.python}" admits none of {", ".join(PYTHONS)}; widen it.')

@@ -131,6 +131,10 @@ class Scheduler:
         while waiting := [cell for cell in waiting if not self._is_done(cell, block.launch) and self._prepared(cell, block.launch)]:
             column = self._plan.options.columns[block.column]
             self._listener.opening(column)
+            if (absence := self._absence(column)) is not None:
+                for cell in waiting:
+                    self._keep(cell, block.launch, absence)
+                return
             self._conditions = conditions()
             with self._worker(column, folder) as worker:
                 refusal = self._refusal(worker, column)
@@ -139,6 +143,15 @@ class Scheduler:
                         self._keep(cell, block.launch, refusal)
                     elif self._run_cell(worker, cell, block.launch, folder) is None:
                         break
+
+    def _absence(self, column: Column) -> Measurement | None:
+        """Why the column can't be measured any more, though it was planned: an environment may go between launches, or before a resume."""
+        capability = self._capabilities[column.key]
+        if capability.status != "ok":
+            return Measurement(status=capability.status, reason=capability.why)
+        if not Path(column.environment.python).exists():
+            return Measurement(status="unavailable", reason=f"{column.environment.name} is gone: {column.environment.python} is not there")
+        return None
 
     def _prepared(self, cell: Cell, launch: int) -> bool:
         """Whether the cell has inputs and a reference now; it has failed if its workload can't make them."""

@@ -18,6 +18,7 @@ from metalbench.harness.inputs import load
 from metalbench.harness.measure import Timing
 from metalbench.harness.protocol import Measure
 from metalbench.harness.sampling import Work, rotation
+from metalbench.harness.wakefulness import LEAST_SLEEP, asleep_ns
 from metalbench.harness.witness import Witness
 from metalbench.workloads.base import Array, Case, Check, Workload
 
@@ -105,10 +106,10 @@ def timed_outputs(
     for _ in range(subject.workload.checked_calls):
         if before is not None:
             before()
-        begin = time.perf_counter_ns()
+        asleep, begin = asleep_ns(), time.perf_counter_ns()
         outputs = work(1 if stateful else timing.calls)
         span = time.perf_counter_ns() - begin
-        if not stateful and span > 0:
+        if not stateful and span > 0 and asleep_ns() - asleep <= LEAST_SLEEP:
             timing.spans.append(span)
         fetched.append(_fetch(device, outputs))
     return fetched

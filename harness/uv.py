@@ -24,6 +24,8 @@ PIP_TO_UV = {
 TARGETS = {"darwin": "aarch64-apple-darwin", "linux": "x86_64-manylinux_2_35"}  #: what each system is called to resolve for
 _FINDING = threading.Lock()  #: the search for the program asks Python's sysconfig, which is not made for threads
 
+#: What two of them were called before; a user's own come first by either name.
+OLDER = {"UV_DEFAULT_INDEX": "UV_INDEX_URL", "UV_INDEX": "UV_EXTRA_INDEX_URL"}
 STEP = re.compile(r"^(Resolved|Downloading|Downloaded|Prepared|Building|Built|Installed|Checked)\b.*")
 
 
@@ -35,7 +37,7 @@ def variables(own: Mapping[str, str], macos: str = "") -> dict[str, str]:
     """The user's environment, with pip's index settings said in uv's words where uv's own are not given. ``macos``: the oldest meant."""
     out = dict(own)
     for pip, uv in PIP_TO_UV.items():
-        if pip in own and uv not in own:
+        if pip in own and uv not in own and OLDER.get(uv, uv) not in own:
             out[uv] = ",".join(own[pip].split()) if uv == "UV_FIND_LINKS" else own[pip]
     if "UV_INDEX" in out and "UV_INDEX" not in own:
         out.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # as pip does: the best of all indexes, not the first that has any

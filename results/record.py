@@ -36,10 +36,15 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         return self.backend, self.environment
 
     @property
+    def environment_name(self) -> str:
+        """As it is shown beside the backend; nothing for those that are taken by themselves."""
+        short = self.environment.removeprefix(f"{self.backend}:").removeprefix("python:")
+        return "" if self.environment in {"current", self.backend} else short
+
+    @property
     def column_name(self) -> str:
         """The backend, and its environment where that goes by another name than the one that is taken by itself."""
-        own = self.environment.removeprefix(f"{self.backend}:")
-        return self.backend if self.environment in {"current", self.backend} else f"{self.backend} ({own})"
+        return f"{self.backend} ({self.environment_name})" if self.environment_name else self.backend
 
     def key(self) -> str:
         """A stable name for the cell, the same in every run and store: a hash of all its fields."""

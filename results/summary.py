@@ -138,16 +138,23 @@ def summarise(run: Run, records: Iterable[Record]) -> list[Summary]:
     for record in records:
         by_cell.setdefault(record.cell.key(), []).append(record)
     summaries = [Summary(by_cell[key]) for key in dict.fromkeys(cell.key() for cell in run.cells()) if key in by_cell]
-    environments: dict[str, set[str]] = {}
+    titles = _titles(summaries)
     for summary in summaries:
-        environments.setdefault(summary.cell.backend, set()).add(summary.cell.environment)
-    versions = {summary.cell.column: summary.version for summary in reversed(summaries) if summary.version}
-    for summary in summaries:
-        backend, environment = summary.cell.column
-        if len(environments[backend]) > 1:
-            own = "" if environment in {"current", backend} else environment.removeprefix(f"{backend}:")
-            version = versions.get(summary.cell.column, "")
-            summary.column = f"{backend} ({', '.join(filter(None, [own, version if version not in own else '']))})"
-        else:
-            summary.column = backend
+        summary.column = titles[summary.cell.column]
     return summaries
+
+
+def _titles(summaries: Iterable[Summary]) -> dict[tuple[str, str], str]:
+    """What each column is called: all differently, and no longer than that needs."""
+    first: dict[tuple[str, str], Summary] = {}
+    for summary in summaries:
+        if summary.cell.column not in first or not first[summary.cell.column].version:
+            first[summary.cell.column] = summary
+    backends = [backend for backend, _ in first]
+    titles: dict[tuple[str, str], str] = {}
+    for (backend, environment), summary in first.items():
+        name, version = summary.cell.environment_name, summary.version
+        own = ", ".join(filter(None, [name, version if version not in name else ""])) or environment
+        title = backend if backends.count(backend) == 1 else f"{backend} ({own})"
+        titles[backend, environment] = f"{backend} ({environment}, {version})" if title in titles.values() else title
+    return titles

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,23 +26,28 @@ StoreOption = Annotated[
 ]
 
 
-class Context(NamedTuple):
-    config: Config
-    plugins: list[str]
-    catalog: Catalog
-    recipes: Recipes
+class Context:
+    """What a command has before it knows what it is asked: ``bench.toml``, the plug-ins, and everything known by name."""
+
+    def __init__(self, config: Config, plugins: list[str], catalog: Catalog) -> None:
+        self.config, self.plugins, self.catalog = config, plugins, catalog
+
+    @cached_property
+    def recipes(self) -> Recipes:
+        """The environments; read when a command needs them."""
+        from metalbench.harness.recipes import Recipes
+
+        return Recipes(self.config.environments, self.config.locks)
 
 
 def load() -> Context:
-    """``bench.toml``, the catalog with its plug-ins and the installed ones, and the environments."""
+    """``bench.toml``, and the catalog with its plug-ins and the installed ones."""
     from metalbench.harness.catalog import Catalog, installed_plugins
     from metalbench.harness.config import load_config
-    from metalbench.harness.recipes import Recipes
 
     config = load_config(Path.cwd())
     plugins = [*map(str, installed_plugins()), *config.plugins]
-    recipes = Recipes(config.environments, config.locks)
-    return Context(config, plugins, Catalog([Path(plugin) for plugin in plugins]), recipes)
+    return Context(config, plugins, Catalog([Path(plugin) for plugin in plugins]))
 
 
 def store_place(given: str | None, config: Config) -> str:
@@ -59,6 +66,26 @@ def opened_store(given: str | None, config: Config) -> Iterator[Store]:
             yield store
     except StoreError as error:
         raise UsageError(str(error)) from error
+
+
+@contextmanager
+def alone(*, quiet: bool) -> Iterator[None]:
+    """Hold the machine's measurement lock, and say so when another run has it."""
+    import filelock
+
+    from metalbench.harness.scheduler import measurement_lock
+
+    lock = measurement_lock()
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        if not quiet:
+            print("Another run is measuring on this machine; waiting for it to end.", file=sys.stderr, flush=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def split(values: Iterable[str] | None) -> list[str]:

@@ -13,7 +13,7 @@ from metalbench.harness.cli import context
 from metalbench.harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from metalbench.harness.recipes import Recipe
+    from metalbench.harness.recipe import Recipe
 
 app = typer.Typer(help="List, make, check, lock and remove environments.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -28,7 +28,7 @@ def list_() -> None:
     from rich.text import Text
 
     from metalbench.harness.provisioning import all_made
-    from metalbench.harness.recipes import SYSTEMS
+    from metalbench.harness.recipe import SYSTEMS
     from metalbench.harness.requirements import pinned
 
     recipes = context.load().recipes
@@ -69,7 +69,7 @@ def check(names: Names = None) -> None:
     ctx = context.load()
     there = provisioning.all_made()
     wrong = False
-    for name in context.split(names) or there:
+    for name in dict.fromkeys(names or there):
         if name not in there:
             recipe = _recipes([name], ctx, "check")[0]
             raise UsageError(f"The environment {recipe.name} has not been made; `bench env create {name}` makes it.")
@@ -115,21 +115,23 @@ def remove(names: Names = None) -> None:
     if not names:
         raise UsageError("`bench env remove` needs the names of the environments to remove; `bench env list` shows them.")
     there = provisioning.all_made()
-    for name in context.split(names):
+    for name in dict.fromkeys(names):
         if name not in there:
             raise UsageError(f"There is no environment called {name!r} here; made are: {', '.join(there) or 'none'}.")
-    for name in context.split(names):
+    for name in dict.fromkeys(names):
         provisioning.remove(name)
         print(f"{name}: removed")
 
 
-def make(recipe: Recipe, ctx: context.Context) -> None:
+def make(recipe: Recipe, ctx: context.Context, *, quiet: bool = False) -> None:
     """Make one environment and say how it goes."""
     from metalbench.harness import provisioning
     from metalbench.harness.requirements import pinned
 
-    with _progress(recipe.name) as on_step:
+    with _progress(recipe.name, quiet=quiet) as on_step:
         done = provisioning.create(recipe, ctx.recipes, on_step)
+    if quiet:
+        return
     pins = pinned(done.pins)
     held = ", ".join(f"{name} {pins[name]}" for name in pinned_names(recipe) if name in pins)
     print(f"{recipe.name}: made, Python {done.python}, {held}{f'; {recipe.note}' if recipe.note else ''}", flush=True)
@@ -145,7 +147,7 @@ def pinned_names(recipe: Recipe) -> list[str]:
 def _recipes(names: list[str] | None, ctx: context.Context, verb: str) -> list[Recipe]:
     from metalbench.harness.columns import parse
 
-    chosen = context.split(names)
+    chosen = list(dict.fromkeys(names or ()))
     if not chosen:
         raise UsageError(f"`bench env {verb}` needs the name of an environment; `bench env list` shows them.")
     found = {wanted.recipe.name: wanted.recipe for name in chosen for wanted in parse(name, ctx.catalog, ctx.recipes) if wanted.recipe}
@@ -155,14 +157,14 @@ def _recipes(names: list[str] | None, ctx: context.Context, verb: str) -> list[R
 
 
 @contextmanager
-def _progress(name: str) -> Iterator[Callable[[str], None]]:
+def _progress(name: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
     """A line that lives while the environment is made, in a terminal; plain lines elsewhere."""
     from rich.console import Console
     from rich.markup import escape
 
     console = Console()
-    if not console.is_terminal:
-        yield lambda step: print(f"{name}: {step}", flush=True)
+    if quiet or not console.is_terminal:
+        yield lambda step: None if quiet else print(f"{name}: {step}", flush=True)
         return
     with console.status(escape(f"{name}: starting")) as status:
         yield lambda step: status.update(escape(f"{name}: {step}"))

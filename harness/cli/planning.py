@@ -19,17 +19,21 @@ if TYPE_CHECKING:
 UNFINISHED = "the last unfinished run"  #: what ``--resume`` alone stands for
 
 
-def planned(given: Given, ctx: context.Context, *, make: bool) -> tuple[Plan, Capabilities]:
+def planned(given: Given, ctx: context.Context, *, make: bool, quiet: bool) -> tuple[Plan, Capabilities]:
+    """A plan of what was asked for, its environments made if they were asked for by their requirements."""
+    import msgspec
+
     from metalbench.harness.plan import make_plan
 
     wanted = chosen_columns(given.backend, given.env, ctx)
-    options = make_options(given, [_there(one, ctx) if make else one.column for one in wanted], ctx)
+    options = make_options(given, [one.column for one in wanted], ctx)  # first, so that a mistake costs no installation
+    if make:
+        options = msgspec.structs.replace(options, columns=[_there(one, ctx, quiet=quiet) for one in wanted])
     capabilities = _capabilities(options, ctx)
     return make_plan(options, ctx.catalog, capabilities), capabilities
 
 
-def _there(wanted: Wanted, ctx: context.Context) -> Column:
-    """The column, its environment made if it was asked for by its requirements."""
+def _there(wanted: Wanted, ctx: context.Context, *, quiet: bool) -> Column:
     from metalbench.harness import provisioning
     from metalbench.harness.cli.env import make
     from metalbench.harness.environments import Column
@@ -37,7 +41,8 @@ def _there(wanted: Wanted, ctx: context.Context) -> Column:
     column, recipe = wanted
     if column.environment.python or recipe is None or recipe.name in ctx.recipes.by_name:
         return column
-    make(recipe, ctx)
+    with context.alone(quiet=quiet):  # installing would disturb who is measuring
+        make(recipe, ctx, quiet=quiet)
     return Column(column.backend, provisioning.environment(recipe))
 
 

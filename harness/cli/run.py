@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,7 +66,7 @@ def run(
         raise UsageError(
             "--resume finishes a run as it was planned; leave out the options that say what to measure, --label and --dry-run."
         )
-    fresh = planned(given, ctx, make=not dry_run) if resume is None else None
+    fresh = planned(given, ctx, make=not dry_run, quiet=quiet) if resume is None else None
     if fresh is not None and dry_run:
         print_plan(fresh[0], ctx.catalog)
         return
@@ -96,7 +95,7 @@ def _measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Con
         _print_doubts()
 
     limit = ctx.config.memory_limit_gib
-    with alone(quiet=quiet), awake(), progress(plan, ctx.catalog, quiet=quiet) as listener:
+    with context.alone(quiet=quiet), awake(), progress(plan, ctx.catalog, quiet=quiet) as listener:
         scheduler = Scheduler(
             plan=plan,
             run_id=this.id,
@@ -122,26 +121,6 @@ def _print_doubts() -> None:
 
     for doubt in doubts(conditions()):
         print(f"warning: {doubt.problem} {doubt.remedy}", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def alone(*, quiet: bool) -> Iterator[None]:
-    """Hold the machine's measurement lock, and say so when another run has it."""
-    import filelock
-
-    from metalbench.harness.scheduler import measurement_lock
-
-    lock = measurement_lock()
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        if not quiet:
-            print("Another run is measuring on this machine; waiting for it to end.", file=sys.stderr, flush=True)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _exit_status(records: Sequence[Record], fail_on: Sequence[FailOn]) -> int:

@@ -22,12 +22,11 @@ def selfcheck(
     backend: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only these. [repeatable]")] = None,
 ) -> None:
     """Check that time follows the work: twice the chained products take twice as long, and waiting is no quicker than reading."""
-    from metalbench.harness.cli.run import alone
     from metalbench.harness.protocol import Refused, SelfChecked
 
     ctx = context.load()
     failed = False
-    with alone(quiet=False):
+    with context.alone(quiet=False):
         for wanted in chosen_columns(backend, None, ctx):
             name = wanted.column.backend
             answer = _ask(wanted.column, ctx)

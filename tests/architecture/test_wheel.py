@@ -54,6 +54,7 @@ def test_nothing_of_ours_lies_beside_the_package(place):
     assert (site / "metalbench" / "backends" / "torch" / "backend.toml").exists()
     assert (site / "metalbench" / "results" / "templates" / "report.html").exists()
     assert (site / "metalbench" / "py.typed").exists()
+    assert (site / "metalbench" / "harness" / "locks" / "jax-metal.darwin.txt").exists()
 
 
 def test_the_installed_command_lists_and_explains_what_is_missing(place):
@@ -61,7 +62,8 @@ def test_the_installed_command_lists_and_explains_what_is_missing(place):
     assert "attention" in run(programs / "bench", "list", "workloads", cwd=folder)
     doctor = run(programs / "bench", "doctor", cwd=folder)
     assert "PyTorch is not installed" in doctor
-    assert "metalbench[torch]" in doctor
+    assert "bench env create torch-cpu" in doctor
+    assert "tensorflow-metal==1.2.0" in run(programs / "bench", "env", "list", cwd=folder)
 
 
 def test_a_run_without_any_framework_says_so_in_every_cell(place):
@@ -71,4 +73,4 @@ def test_a_run_without_any_framework_says_so_in_every_cell(place):
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr
     assert "unavailable" in result.stdout
-    assert "metalbench[mlx]" in result.stdout
+    assert "bench env create mlx-cpu" in result.stdout

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from support.cases import CATALOG, attention, data, open_device
+from support.cases import ACCELERATOR, CATALOG, attention, data, open_device
 
 from metalbench.backends.base import EventDevice, Told, WatchedDevice
+
+pytestmark = pytest.mark.skipif(bool(ACCELERATOR), reason="it is what the CPU has to tell")
 
 
 def test_tensorflow_names_the_operators_that_it_placed_on_the_cpu():

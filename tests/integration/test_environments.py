@@ -13,6 +13,7 @@ from support.command import Bench, only_sentence
 from metalbench.harness import provisioning
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.columns import parse
+from metalbench.harness.environments import home, place
 from metalbench.harness.locking import lock_problems
 from metalbench.harness.recipes import Recipes
 from metalbench.harness.uv import uv
@@ -41,6 +42,13 @@ def test_two_releases_each_of_two_frameworks_are_columns_of_one_run(made):
     header = next(line for line in result.stdout.splitlines() if line.strip().startswith("case"))
     for column in ("mlx-cpu (mlx==0.31.0)", "mlx-cpu (0.32.4)", "jax-cpu (jax==0.9.0)", "jax-cpu (0.10.2)"):
         assert column in header
+
+
+def test_ratios_are_to_one_column_named_by_its_heading(made):
+    for name in ("jax-cpu (0.10.2)", "mlx-cpu (mlx==0.31.0)"):
+        assert f"ratios are to {name}" in " ".join(made("show", "--relative-to", name).stdout.split())
+    assert "in several environments" in only_sentence(made("show", "--relative-to", "jax-cpu"))
+    assert "no column called 'jax-gpu'" in only_sentence(made("show", "--relative-to", "jax-gpu"))
 
 
 def test_the_managed_environment_is_taken_before_the_interpreter_that_runs_this(made):
@@ -78,15 +86,15 @@ def test_removing_one_leaves_the_others_whole(made):
 @pytest.mark.parametrize("moment", range(4))
 def test_a_creation_that_is_killed_leaves_nothing_behind(bench, made, kill, moment):
     name = "jax-cpu:jax==0.9.1"
-    before = {path.name for path in provisioning.home().iterdir()}
+    before = {path.name for path in home().iterdir()}
     process = bench.start("env", "create", name, process_group=0)
     time.sleep(random.Random(f"{kill} {moment}").uniform(0.3, 2.0))
     os.kill(process.pid, kill)
     process.communicate(timeout=30)
     deadline = time.monotonic() + 10
-    while (left := {path.name for path in provisioning.home().iterdir()} - before) and time.monotonic() < deadline and process.returncode:
+    while (left := {path.name for path in home().iterdir()} - before) and time.monotonic() < deadline and process.returncode:
         time.sleep(0.05)
-    whole = left == {provisioning.place(name).name}  # it was quicker
+    whole = left == {place(name).name}  # it was quicker
     assert not left or whole
     if whole:
         assert bench("env", "check", name).returncode == 0

@@ -4,7 +4,11 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
+import subprocess
+import sys
+import sysconfig
 import time
 
 import pytest
@@ -118,3 +122,30 @@ def test_two_runs_wait_for_each_other_and_say_so(bench):
         runs = [store.records(run.id) for run in store.runs(5)]
     later, earlier = runs
     assert min(record.started for record in later) > max(record.started for record in earlier)
+
+
+def interpreter(folder):
+    """A Python of its own that finds the packages of this one."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    site = next((folder / "lib").glob("python*/site-packages"))
+    (site / "shared.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
+    return ("--env", f"numpy-cpu:{folder}")
+
+
+def test_an_environment_that_went_before_a_resume_costs_its_own_cells(bench):
+    bench.configure(plugins=["faulty.py", "steady.py"])
+    environments = [*interpreter(bench.folder / "stays"), *interpreter(bench.folder / "goes")]
+    process = bench.start(*ARGUMENTS, *environments)
+    for line in process.stdout:
+        if "launch 1" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    process.communicate()
+    shutil.rmtree(bench.folder / "goes")
+    answer = bench("run", "--resume", "--store", "results.sqlite", "--json", "out.json")
+    assert "Traceback" not in answer.stderr
+    cells = json.loads((bench.folder / "out.json").read_text("utf-8"))["cells"]
+    status = {(cell["environment"], cell["status"]) for cell in cells}
+    assert status == {("python:stays", "ok"), ("python:goes", "unavailable")}
+    assert all(len(cell["launches"]) == LAUNCHES for cell in cells if cell["status"] == "ok")
+    assert all("goes" in cell["reason"] for cell in cells if cell["status"] == "unavailable")

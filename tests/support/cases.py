@@ -65,7 +65,8 @@ SLOW_TO_BUILD = {"compiled", "dequantize", "eager"}
 
 @functools.cache
 def open_device(framework):
-    pytest.importorskip({"mlx": "mlx.core"}.get(framework, framework), reason=f"{framework} is not installed", exc_type=ImportError)
+    if "CONTRACT_ALL_FRAMEWORKS" not in os.environ:
+        pytest.importorskip({"mlx": "mlx.core"}.get(framework, framework), reason=f"{framework} is not installed", exc_type=ImportError)
     kinds = CATALOG.frameworks[framework].devices
     return CATALOG.open_device(framework, next(name for name, kind in kinds.items() if kind.accelerator == ACCELERATOR))
 

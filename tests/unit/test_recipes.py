@@ -12,7 +12,8 @@ from packaging.requirements import Requirement
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.columns import choose, parse
 from metalbench.harness.errors import ConfigError, UsageError
-from metalbench.harness.recipes import Recipe, Recipes
+from metalbench.harness.recipe import Recipe
+from metalbench.harness.recipes import Recipes
 from metalbench.harness.requirements import missing, pinned
 from metalbench.harness.uv import gist, variables
 
@@ -83,6 +84,7 @@ def test_a_requirement_takes_the_place_of_the_listed_one_and_keeps_its_extras():
     assert asked("jax-cpu", "jax==0.9.0") == ["jax==0.9.0"]
     assert asked("jax-cuda", "jax==0.9.0") == ["nvidia-ml-py", "jax[cuda13]==0.9.0"]
     assert asked("jax-metal", "jax==0.4.38") == ["jax-metal==0.1.1", "zeus-apple-silicon", "jax==0.4.38"]
+    assert asked("tf-cpu", "tf-nightly==2.22.0.dev1") == ["tf-nightly==2.22.0.dev1"]
 
 
 def test_one_build_of_a_framework_takes_the_place_of_another():
@@ -93,9 +95,42 @@ def test_one_build_of_a_framework_takes_the_place_of_another():
 def test_indexes_and_wheels_may_be_named(tmp_path):
     wheel = tmp_path / "torch-2.16.0-py3-none-any.whl"
     wheel.touch()
-    nightly = asked("torch-cpu", "--index-url https://example.org/nightly --pre torch")
-    assert nightly == ["--index-url https://example.org/nightly", "--pre", "torch"]
-    assert str(wheel) in asked("torch-cpu", str(wheel))
+    nightly = asked("torch-cpu", "--index https://example.org/nightly --pre torch")
+    assert nightly == ["--index https://example.org/nightly", "--pre", "torch"]
+    assert asked("torch-cpu", "--no-index -f /wheels torch==2.12.0") == ["--no-index", "--find-links /wheels", "torch==2.12.0"]
+    assert asked("torch-cpu", str(wheel)) == [str(wheel)]
+    assert asked("torch-cpu", "torch @ https://example.org/torch.whl") == ["torch@https://example.org/torch.whl"]
+
+
+def test_a_word_is_a_path_only_if_it_looks_like_one(tmp_path, monkeypatch):
+    (tmp_path / "torch").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert asked("torch-cpu", "torch") == ["torch"]
+    assert asked("torch-cpu", "./torch") == [str(tmp_path / "torch")]
+
+
+def test_a_name_holds_no_secret_and_no_path(tmp_path):
+    wheel = tmp_path / "torch-2.16.0-py3-none-any.whl"
+    wheel.touch()
+    secret = "torch@https://user:secret@example.org/torch.whl"
+    names = [RECIPES.derived("torch-cpu", text, ["torch"]).name for text in (str(wheel), secret, "--index https://u:p@example.org torch")]
+    assert len(set(names)) == 3
+    assert all(name.startswith("torch-cpu:torch") for name in names)
+    assert not any(word in name for name in names for word in ("secret", "u:p", str(tmp_path), "/"))
+
+
+@pytest.mark.skipif(HERE != "linux", reason="which extras are listed depends on the system")
+def test_a_wheel_keeps_the_extras_of_what_it_takes_the_place_of(tmp_path):
+    wheel = tmp_path / "mlx-0.33.0-cp312-cp312-manylinux_2_35_x86_64.whl"
+    wheel.touch()
+    (found,) = [text for text in asked("mlx-cpu", str(wheel)) if "0.33" in text]
+    assert (Requirement(found).extras, Requirement(found).url) == ({"cpu"}, wheel.as_uri())
+
+
+def test_a_rival_plug_in_begins_with_its_own_environment():
+    recipe = RECIPES.derived("jax-metal", "jax-mps==0.10.11", ["jax"])
+    assert recipe.requirements == ["zeus-apple-silicon", "jax-mps==0.10.11"]
+    assert recipe.variables == {"JAX_PLATFORMS": "mps"}
 
 
 @given(st.sampled_from(sorted(CATALOG.backends)), st.from_regex(r"[0-9]\.[0-9]{1,2}\.[0-9]", fullmatch=True))
@@ -115,7 +150,10 @@ def test_a_pinned_release_is_always_the_one_asked_for(backend, version):
         ("torch-gpu:torch==2.12", ["no backend called 'torch-gpu'", "torch-cpu"]),
         ("jax-mpss", ["no environment called 'jax-mpss'", "jax-mps"]),
         ("torch-cpu:jax-cpu", ["jax-cpu does not serve torch-cpu"]),
-        ("torch-cpu:'torch", ["quote"]),
+        ("torch-cpu:'torch", ["is not readable", "quotation"]),
+        ("torch-cpu:--index-url", ["--index-url needs a value"]),
+        ("torch-cpu:--upgrade torch", ["--upgrade is none of the options", "--pre"]),
+        ("torch-cpu:~nobody-is-called-so/python", ["is no file that exists"]),
     ],
 )
 def test_what_is_not_an_environment_is_said_to_be_none(text, words):
@@ -136,10 +174,11 @@ def test_interpreters_are_called_by_their_folder_and_told_apart(tmp_path):
         python.parent.mkdir(parents=True)
         python.symlink_to(sys.executable)
     one = choose([], [f"torch-cpu:{tmp_path}/a/env-1"], CATALOG, RECIPES)
-    assert [wanted.column.environment.name for wanted in one] == ["env-1"]
+    assert [wanted.column.environment.name for wanted in one] == ["python:env-1"]
     both = choose([], [f"torch-cpu:{tmp_path}/{project}/env-1/bin/python" for project in "ab"], CATALOG, RECIPES)
     names = [wanted.column.environment.name for wanted in both]
-    assert names == [str(tmp_path / project / "env-1" / "bin" / "python") for project in "ab"]
+    assert all(name.startswith("python:env-1 ") and str(tmp_path) not in name for name in names)
+    assert len(set(names)) == 2
 
 
 def test_the_users_own_come_first_and_may_replace_a_listed_one():
@@ -150,8 +189,19 @@ def test_the_users_own_come_first_and_may_replace_a_listed_one():
     assert own.named("torch-cpu").requirements == ["torch"]
     with pytest.raises(ConfigError, match="is not a range"):
         Recipes({"odd": Recipe(backends=["jax-cpu"], requirements=["jax"], python="3.12")})
-    with pytest.raises(ConfigError, match="at least one"):
-        Recipes({"odd": Recipe(backends=["jax-cpu"], requirements=[])})
+    for match, name, changes in (
+        ("at least one", "odd", {"requirements": []}),
+        ("must name some of", "odd", {"systems": ["windows"]}),
+        ("must name some of", "odd", {"systems": []}),
+        ("admits none of", "odd", {"python": ">=4"}),
+        ("can't be called so", "current", {}),
+        ("can't be called so", "..", {}),
+        ("can't be called so", "a/b", {}),
+    ):
+        with pytest.raises(ConfigError, match=match):
+            Recipes({name: Recipe(**({"backends": ["jax-cpu"], "requirements": ["jax"]} | changes))})
+    with pytest.raises(UsageError, match="no backend called 'jax-cup'"):
+        parse("odd", CATALOG, Recipes({"odd": Recipe(backends=["jax-cup"], requirements=["jax"])}))
 
 
 def test_an_environment_that_is_for_trying_is_never_taken_by_itself():
