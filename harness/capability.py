@@ -53,8 +53,10 @@ def _obstacles(column: Column, catalog: Catalog, recipes: Recipes) -> Iterator[C
         yield _unavailable("not installed", reason, f"bench env create {shlex.quote(environment.name)}")
     found = contents(environment)
     if found is None and Path(environment.python).is_relative_to(home()):
-        reason = f"the environment {environment.name} has been removed"
-        yield _unavailable("not installed", reason, f"bench env create {shlex.quote(environment.name)}")
+        gone = not Path(environment.python).parents[1].exists()
+        name, what = shlex.quote(environment.name), "has been removed" if gone else "has no Python any more that runs"
+        remove = "" if gone else f"bench env remove {name}, then "
+        yield _unavailable("not installed", f"the environment {environment.name} {what}", f"{remove}bench env create {name}")
     elif found is None:
         yield _unavailable("broken", f"{environment.python} is not a Python that runs")
     else:

@@ -29,7 +29,7 @@ OUTPUT_LIMIT = 1 << 30  #: bytes of outputs that a throughput sample may hold at
 def run_trial(job: Measure, opened: Open, device: Device, catalog: Catalog, stage: Callable[[str], None]) -> Measurement:
     """Measure the cell; whatever the framework raises becomes a status with its own words as the reason."""
     framework = catalog.frameworks[opened.framework]
-    with Witness(framework) as witness:
+    with Witness(catalog.frameworks.values()) as witness:
         try:
             stage("preparing")
             subject = build(job, framework.name, device, catalog)

@@ -1,12 +1,14 @@
 """What a framework warned of while a cell was measured: an operator that ran elsewhere, or something asked for that is not done.
 
-Both pass for the work that was asked for unless somebody looks. The patterns are the framework's, in its ``backend.toml``.
+Both pass for the work that was asked for unless somebody looks. The patterns are the frameworks', in their ``backend.toml``; all are
+looked for, since one framework may run on another.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -16,8 +18,10 @@ from metalbench.backends.base import Framework
 class Witness:
     """A context that reads warnings. ``elsewhere``: operators that ran on another device; ``refusals``: what was not done, in words."""
 
-    def __init__(self, framework: Framework) -> None:
-        self._falls_back, self._gives_up = framework.falls_back, framework.gives_up
+    def __init__(self, frameworks: Iterable[Framework]) -> None:
+        known = list(frameworks)
+        self._falls_back = [pattern for framework in known for pattern in framework.falls_back]
+        self._gives_up = [pattern for framework in known for pattern in framework.gives_up]
         self._caught = warnings.catch_warnings()
         self._elsewhere: dict[str, None] = {}
         self._refusals: dict[str, None] = {}

@@ -36,7 +36,7 @@ class FailOn(StrEnum):
 def run(
     suite: Annotated[str | None, typer.Option(metavar="NAME", help="quick (default), standard or large.", show_default=False)] = None,
     backend: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only these, such as torch-mps,mlx-metal. [repeatable]")] = None,
-    env: Annotated[list[str] | None, typer.Option(metavar="[ID:]ENV", help="Where a backend runs: see below. [repeatable]")] = None,
+    env: Annotated[list[str] | None, typer.Option(metavar="[ID:]ENV", help="Where a backend runs: see above. [repeatable]")] = None,
     workload: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these. [repeatable]")] = None,
     case: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only cases with this parameter. [repeatable]")] = None,
     variant: Annotated[list[str] | None, typer.Option(metavar="NAME", help="These variants instead of the suite's. [repeatable]")] = None,

@@ -10,7 +10,7 @@ import pytest
 from metalbench.harness import probing
 from metalbench.harness.capability import Capability
 from metalbench.harness.catalog import Catalog
-from metalbench.harness.environments import Column, Environment, current
+from metalbench.harness.environments import Column, Environment, current, home
 from metalbench.harness.executor import Worker
 from metalbench.harness.host import accelerators
 from metalbench.harness.probing import Prober
@@ -99,6 +99,7 @@ def environments(tmp_path):
     return [
         ("not installed", "has not been created", Environment("tf-cpu", "")),
         ("not installed", "lacks what a worker needs: msgspec", Environment("bare", str(bare / "bin" / "python"))),
+        ("not installed", "has been removed", Environment("old", str(home() / "old" / "bin" / "python"))),
         ("mismatch", "importing tensorflow itself fails", Environment("mismatch", str(mismatch / "bin" / "python"))),
         ("broken", "is not a Python that runs", Environment("gone", str(tmp_path / "gone" / "bin" / "python"))),
     ]

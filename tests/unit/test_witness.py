@@ -7,7 +7,7 @@ import pytest
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.witness import Witness
 
-TORCH = Catalog().frameworks["torch"]
+KNOWN = Catalog().frameworks.values()
 FALLBACK = "The operator 'aten::{}' is not currently supported on the MPS backend and will fall back to run on the CPU. This may have …"
 
 
@@ -17,7 +17,7 @@ def warn(text):
 
 def test_operators_are_named_once_each_and_anew_in_the_next_cell():
     for _ in range(2):
-        with Witness(TORCH) as witness:
+        with Witness(KNOWN) as witness:
             for name in ("linalg_eig", "pdist", "linalg_eig"):
                 warn(FALLBACK.format(name))
         assert witness.elsewhere == ["aten::linalg_eig", "aten::pdist"]
@@ -33,20 +33,20 @@ def test_operators_are_named_once_each_and_anew_in_the_next_cell():
     ],
 )
 def test_what_is_not_done_is_a_refusal_in_the_frameworks_words(text):
-    with Witness(TORCH) as witness:
+    with Witness(KNOWN) as witness:
         warn(text)
     assert witness.refusals == [" ".join(text.split())]
 
 
 def test_every_other_warning_passes_and_the_filters_are_as_before():
     before = list(warnings.filters)
-    with pytest.warns(UserWarning, match="experimental"), Witness(TORCH) as witness:
+    with pytest.warns(UserWarning, match="experimental"), Witness(KNOWN) as witness:
         warn("this operator is experimental")
     assert (witness.elsewhere, witness.refusals) == ([], [])
     assert list(warnings.filters) == before
 
 
 def test_a_device_may_name_operators_itself():
-    with Witness(Catalog().frameworks["tensorflow"]) as witness:
+    with Witness(KNOWN) as witness:
         witness.note(["FFT", "FFT2D"])
     assert witness.elsewhere == ["FFT", "FFT2D"]
