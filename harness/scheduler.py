@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,10 +15,11 @@ from metalbench.harness.catalog import Catalog
 from metalbench.harness.conditions import conditions
 from metalbench.harness.environments import Column, cache_folder
 from metalbench.harness.executor import SELFCHECK_TIMEOUT, Ended, Worker
-from metalbench.harness.host import boot_id
 from metalbench.harness.inputs import prepare, trim
+from metalbench.harness.ledger import Ledger
 from metalbench.harness.plan import SUITES, Block, Capabilities, Plan
 from metalbench.harness.protocol import Measure, Measured, MemoryPass, Opened, Refused, SelfCheck, SelfChecked
+from metalbench.harness.witness import Witness
 from metalbench.results.record import TIMED, Cell, Measurement, Memory, Record
 from metalbench.results.store import Store
 from metalbench.workloads.base import Case
@@ -52,20 +52,16 @@ class Scheduler:
         listener: Listener,
         memory_limit: int | None = None,
     ) -> None:
-        self._plan, self._run_id, self._store, self._catalog = plan, run_id, store, catalog
+        self._plan, self._catalog = plan, catalog
+        self._ledger = Ledger(store, run_id, plan, capabilities, listener.finished)
         self._capabilities, self._listener = capabilities, listener
         self._columns = {column.key: column for column in plan.options.columns}
         self._memory_limit = memory_limit or int(psutil.virtual_memory().available * MEMORY_SHARE)
-        self._done: set[tuple[str, int]] = set()
         self._conditions: dict[str, str] = {}  #: the machine's state before the block in work
-        self._settled: set[str] = set()  #: keys of cells that no further launch would tell more about
         self._checked: dict[tuple[str, str], str] = {}  #: column → why its self-check failed, empty if it passed
 
     def run(self) -> None:
         """Measure everything that is left. KeyboardInterrupt passes through; what is finished stays."""
-        for record in self._store.records(self._run_id):
-            self._note(record)
-        self._quarantine()
         with tempfile.TemporaryDirectory(prefix="metalbench-") as folder:
             for place in range(len(self._plan.cells)):
                 self._rule_out(place)
@@ -73,53 +69,28 @@ class Scheduler:
                 self._run_block(block, Path(folder))
         trim(cache_folder() / "inputs", CACHE_LIMIT)
 
-    def _note(self, record: Record) -> None:
-        self._done.add((record.cell.key(), record.launch))
-        if record.measurement.status not in TIMED:
-            self._settled.add(record.cell.key())
-
-    def _keep(self, cell: Cell, launch: int, measurement: Measurement) -> None:
-        offer = self._capabilities[cell.column].offers.get(cell.workload)
-        own_choice = offer is None or offer.default == cell.variant
-        measurement = msgspec.structs.replace(measurement, default_variant=own_choice)
-        record = Record(cell=cell, launch=launch, started=time.time(), measurement=measurement)
-        self._store.add(self._run_id, record)
-        self._note(record)
-        self._listener.finished(record)
-
-    def _quarantine(self) -> None:
-        """A cell that was in work when the machine itself went down is not tried again."""
-        mark = self._store.marked(self._run_id)
-        if mark is None:
-            return
-        cell = next((cell for cell in self._plan.cells if cell.key() == mark.cell), None)
-        if cell is not None and mark.boot_id != boot_id():
-            reason = "quarantined: it was in work when the machine went down"
-            self._keep(cell, mark.launch, Measurement(status="crashed", reason=reason))
-        self._store.clear_mark(self._run_id)
-
     def _rule_out(self, place: int) -> None:
         """Give a cell its status without a worker, where none is needed to know it."""
         cell = self._plan.cells[place]
-        if cell.key() in self._settled or (cell.key(), 0) in self._done:
+        if self._ledger.is_done(cell, 0):
             return
         capability = self._capabilities[cell.column]
         workload = self._catalog.workload(cell.workload)
         if capability.status != "ok":
-            self._keep(cell, 0, Measurement(status=capability.status, reason=capability.why))
+            self._ledger.keep(cell, 0, Measurement(status=capability.status, reason=capability.why))
             return
         if cell.workload not in capability.offers:
             reason = capability.absent.get(cell.workload, f"{cell.backend} has no implementation of {cell.workload}")
-            self._keep(cell, 0, Measurement(status="unsupported", reason=reason, facts=capability.facts))
+            self._ledger.keep(cell, 0, Measurement(status="unsupported", reason=reason, facts=capability.facts))
             return
         try:
             need = workload.cost(self._case(cell), cell.variant).footprint
         except Exception as error:  # noqa: BLE001 - a plug-in's workload may raise anything; it costs its own cells
-            self._keep(cell, 0, _unprepared(cell, error))
+            self._ledger.keep(cell, 0, _unprepared(cell, error))
             return
         if need > self._memory_limit:
             reason = f"would need about {need / 2**30:.1f} GiB, and {self._memory_limit / 2**30:.1f} GiB may be used"
-            self._keep(cell, 0, Measurement(status="oom", reason=reason, facts=capability.facts))
+            self._ledger.keep(cell, 0, Measurement(status="oom", reason=reason, facts=capability.facts))
 
     def _case(self, cell: Cell) -> Case:
         case: Case = msgspec.convert(cell.case, self._catalog.workload(cell.workload).case_type)
@@ -128,19 +99,19 @@ class Scheduler:
     def _run_block(self, block: Block, folder: Path) -> None:
         """Measure a block's cells, in a fresh worker again whenever one did not survive a cell."""
         waiting = [self._plan.cells[place] for place in block.cells]
-        while waiting := [cell for cell in waiting if not self._is_done(cell, block.launch) and self._prepared(cell, block.launch)]:
+        while waiting := [cell for cell in waiting if not self._ledger.is_done(cell, block.launch) and self._prepared(cell, block.launch)]:
             column = self._plan.options.columns[block.column]
             self._listener.opening(column)
             if (absence := self._absence(column)) is not None:
                 for cell in waiting:
-                    self._keep(cell, block.launch, absence)
+                    self._ledger.keep(cell, block.launch, absence)
                 return
             self._conditions = conditions()
             with self._worker(column, folder) as worker:
                 refusal = self._refusal(worker, column)
                 for cell in waiting:
                     if refusal is not None:
-                        self._keep(cell, block.launch, refusal)
+                        self._ledger.keep(cell, block.launch, refusal)
                     elif self._run_cell(worker, cell, block.launch, folder) is None:
                         break
 
@@ -161,12 +132,9 @@ class Scheduler:
         except OSError:  # no place to keep them: nothing can be measured
             raise
         except Exception as error:  # noqa: BLE001 - as in _rule_out
-            self._keep(cell, launch, _unprepared(cell, error))
+            self._ledger.keep(cell, launch, _unprepared(cell, error))
             return False
         return True
-
-    def _is_done(self, cell: Cell, launch: int) -> bool:
-        return cell.key() in self._settled or (cell.key(), launch) in self._done
 
     def _worker(self, column: Column, folder: Path) -> Worker:
         framework, kind = self._catalog.backend(column.backend)
@@ -187,7 +155,7 @@ class Scheduler:
 
     def _run_cell(self, worker: Worker, cell: Cell, launch: int, folder: Path) -> Measurement | None:
         """Measure one cell and keep the record; None if the worker did not survive it."""
-        self._store.mark(self._run_id, cell.key(), launch, boot_id())
+        self._ledger.mark(cell, launch)
         self._listener.started(cell, launch)
         thorough = SUITES[self._plan.options.suite].every_variant  # quick shares the process, and its records say so
         fresh = thorough and not self._catalog.device_kind(cell.backend).resets_peak
@@ -197,13 +165,23 @@ class Scheduler:
         log = worker.log_since(start)
         if not isinstance(answer, Measured):
             assert isinstance(answer, Ended | Refused)
-            self._keep(cell, launch, Measurement(status=answer.status, reason=answer.reason, log=log))
+            self._ledger.keep(cell, launch, Measurement(status=answer.status, reason=answer.reason, log=log))
             return None
-        measurement = msgspec.structs.replace(answer.measurement, log=log, conditions=self._conditions)
+        measurement = msgspec.structs.replace(self._read(answer.measurement, log), log=log, conditions=self._conditions)
         if fresh and launch == 0 and measurement.status in TIMED:
             measurement = msgspec.structs.replace(measurement, memory=self._fresh_memory(cell, folder))
-        self._keep(cell, launch, measurement)
+        self._ledger.keep(cell, launch, measurement)
         return measurement
+
+    def _read(self, measurement: Measurement, log: str) -> Measurement:
+        """What a framework printed may say what its warnings did not: those of threads without Python never become Python's."""
+        if measurement.status != "ok":
+            return measurement
+        witness = Witness(self._catalog.frameworks.values())
+        for line in log.splitlines():
+            witness.read(line)
+        status, reason = witness.verdict()
+        return msgspec.structs.replace(measurement, status=status, reason=reason)
 
     def _fresh_memory(self, cell: Cell, folder: Path) -> Memory:
         """The cell's peaks in a process that does nothing else; once a run, since they hardly vary."""

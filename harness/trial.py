@@ -115,15 +115,10 @@ def _measure(
 
 def _verdict(check: Check, again: Check, witness: Witness) -> tuple[Status, str]:
     """(status, reason). What was not done at all weighs more than a wrong answer, and that more than where it was computed."""
-    if witness.refusals:
-        return "failed", f"the framework did not do what was asked: {'; '.join(witness.refusals)}"
-    if not check.ok:
-        return "wrong", check.detail
-    if not again.ok:
-        return "wrong", f"{again.detail} (on an output of the timed calls)"
-    if witness.elsewhere:
-        return "fallback", f"ran on the CPU instead: {', '.join(witness.elsewhere)}"
-    return "ok", ""
+    seen = witness.verdict()
+    if seen[0] == "failed" or (check.ok and again.ok):
+        return seen
+    return "wrong", check.detail if not check.ok else f"{again.detail} (on an output of the timed calls)"
 
 
 def _memory_only(subject: Subject, device: Device, stage: Callable[[str], None]) -> Measurement:

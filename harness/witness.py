@@ -13,10 +13,11 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from metalbench.backends.base import Framework
+from metalbench.results.record import Status
 
 
 class Witness:
-    """A context that reads warnings. ``elsewhere``: operators that ran on another device; ``refusals``: what was not done, in words."""
+    """Reads what is said: as a context Python's warnings, and by ``read`` what was printed."""
 
     def __init__(self, frameworks: Iterable[Framework]) -> None:
         known = list(frameworks)
@@ -25,14 +26,6 @@ class Witness:
         self._caught = warnings.catch_warnings()
         self._elsewhere: dict[str, None] = {}
         self._refusals: dict[str, None] = {}
-
-    @property
-    def elsewhere(self) -> list[str]:
-        return list(self._elsewhere)
-
-    @property
-    def refusals(self) -> list[str]:
-        return list(self._refusals)
 
     def note(self, operators: list[str]) -> None:
         """What a device itself found to have run elsewhere."""
@@ -59,12 +52,23 @@ class Witness:
         line: str | None = None,
     ) -> None:
         """In the place of ``warnings.showwarning``."""
-        text = " ".join(str(message).split())
-        for pattern in self._falls_back:
-            if (found := re.search(pattern, text, re.IGNORECASE)) is not None:
-                self._elsewhere[found.group(1)] = None
-                return
-        if any(re.search(pattern, text, re.IGNORECASE) for pattern in self._gives_up):
+        if not self.read(str(message)):
+            self._show(message, category, filename, lineno, file, line)
+
+    def read(self, message: str) -> bool:
+        """Whether the text says one of the two; then it is kept."""
+        text = " ".join(message.split())
+        found = [match.group(1) for pattern in self._falls_back for match in re.finditer(pattern, text, re.IGNORECASE)]
+        given_up = any(re.search(pattern, text, re.IGNORECASE) for pattern in self._gives_up)
+        self.note(found)
+        if given_up:
             self._refusals[text] = None
-            return
-        self._show(message, category, filename, lineno, file, line)
+        return bool(found) or given_up
+
+    def verdict(self) -> tuple[Status, str]:
+        """The status that follows from what was seen, and the reason: what was not done at all weighs more than where."""
+        if self._refusals:
+            return "failed", f"the framework did not do what was asked: {'; '.join(self._refusals)}"
+        if self._elsewhere:
+            return "fallback", f"ran on the CPU instead: {', '.join(self._elsewhere)}"
+        return "ok", ""

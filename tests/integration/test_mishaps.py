@@ -8,6 +8,7 @@ EXPECTED = {
     "none": ("ok", ""),
     "warning": ("ok", ""),
     "fallback": ("fallback", "ran on the CPU instead: aten::linalg_eigh"),
+    "printed": ("fallback", "ran on the CPU instead: aten::linalg_eigh"),
     "autocast": ("failed", "Disabling autocast"),
     "oom": ("oom", "MPS backend out of memory"),
     "abort": ("crashed", "SIGABRT"),

@@ -48,7 +48,7 @@ class Mishaps(Workload[MishapCase]):
     variants = {"native": "the only way"}
 
     def cases(self, suite):
-        return [MishapCase(mishap=mishap) for mishap in ("none", "fallback", "autocast", "oom", "abort", "warning")]
+        return [MishapCase(mishap=mishap) for mishap in ("none", "fallback", "printed", "autocast", "oom", "abort", "warning")]
 
     def inputs(self, case, rng):
         return {"a": rng.standard_normal((32, 32)).astype(np.float32)}
@@ -71,6 +71,8 @@ def step_of(device, case, inputs):
         match case.mishap:
             case "fallback":
                 warnings.warn(FALLBACK, UserWarning, stacklevel=1)
+            case "printed":
+                os.write(2, f"[W1201 MPSFallback.mm:15] Warning: {FALLBACK}\n".encode())
             case "autocast":
                 warnings.warn(AUTOCAST, UserWarning, stacklevel=1)
             case "warning":

@@ -20,8 +20,7 @@ def test_operators_are_named_once_each_and_anew_in_the_next_cell():
         with Witness(KNOWN) as witness:
             for name in ("linalg_eig", "pdist", "linalg_eig"):
                 warn(FALLBACK.format(name))
-        assert witness.elsewhere == ["aten::linalg_eig", "aten::pdist"]
-        assert witness.refusals == []
+        assert witness.verdict() == ("fallback", "ran on the CPU instead: aten::linalg_eig, aten::pdist")
 
 
 @pytest.mark.parametrize(
@@ -35,18 +34,19 @@ def test_operators_are_named_once_each_and_anew_in_the_next_cell():
 def test_what_is_not_done_is_a_refusal_in_the_frameworks_words(text):
     with Witness(KNOWN) as witness:
         warn(text)
-    assert witness.refusals == [" ".join(text.split())]
+        warn(FALLBACK.format("pdist"))
+    assert witness.verdict() == ("failed", f"the framework did not do what was asked: {' '.join(text.split())}")
 
 
 def test_every_other_warning_passes_and_the_filters_are_as_before():
     before = list(warnings.filters)
     with pytest.warns(UserWarning, match="experimental"), Witness(KNOWN) as witness:
         warn("this operator is experimental")
-    assert (witness.elsewhere, witness.refusals) == ([], [])
+    assert witness.verdict() == ("ok", "")
     assert list(warnings.filters) == before
 
 
 def test_a_device_may_name_operators_itself():
     with Witness(KNOWN) as witness:
         witness.note(["FFT", "FFT2D"])
-    assert witness.elsewhere == ["FFT", "FFT2D"]
+    assert witness.verdict() == ("fallback", "ran on the CPU instead: FFT, FFT2D")
