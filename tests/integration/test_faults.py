@@ -9,7 +9,7 @@ EXPECTED = {
     "none": ("ok", ""),
     "kill": ("crashed", "SIGKILL"),
     "abort": ("crashed", "SIGABRT"),
-    "hang": ("timeout", "no answer within 3 s"),
+    "hang": ("timeout", "no answer within 8 s"),
     "hog": ("oom", "past the limit of 1.0 GiB"),
     "wrong": ("wrong", "out is off by"),
     "nan": ("wrong", "NaN"),
@@ -26,7 +26,7 @@ def document(tmp_path_factory):
     from support.command import Bench
 
     bench = Bench(tmp_path_factory.mktemp("faults"))
-    bench.configure("memory_limit_gib = 1\ntimeout = 3", plugins=["faulty.py"])
+    bench.configure("memory_limit_gib = 1\ntimeout = 8", plugins=["faulty.py"])
     arguments = ("run", "--workload", "faults", "--backend", "numpy-cpu", "--launches", "2", "--budget", "0.05", "--seed", "1")
     result = bench(*arguments, "--json", "out.json", "--store", "results.sqlite")
     assert result.returncode == 1, result.stderr
