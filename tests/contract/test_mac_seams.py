@@ -23,7 +23,6 @@ CALLS = [
     ("torch", "mps.compile_shader", ("kernel void nothing() {}",)),
     ("torch", "backends.mps.is_available", ()),
     ("jax", "devices", ("METAL",)),
-    ("jax", "block_until_ready", ({},)),
     ("jax", "clear_caches", ()),
     ("tensorflow", "config.list_physical_devices", ("GPU",)),
     ("tensorflow", "config.set_soft_device_placement", (False,)),
