@@ -17,6 +17,7 @@ from metalbench.harness.errors import UsageError, unknown
 from metalbench.harness.host import accelerators
 from metalbench.harness.recipe import Recipe
 from metalbench.harness.recipes import Recipes
+from metalbench.harness.requirements import package_of
 from metalbench.harness.specification import existing
 
 
@@ -60,6 +61,8 @@ def parse(text: str, catalog: Catalog, recipes: Recipes) -> list[Wanted]:
     """``NAME``, for all its backends; or ``BACKEND:`` and a name, a path to a Python, or requirements."""
     backend, colon, specification = text.partition(":")
     if not colon:
+        if text not in recipes.by_name and (package := package_of(text)) is not None and package != text:
+            raise UsageError(f"{text!r} doesn't say for which backend; put that before it, as in torch-cpu:{text}.")
         recipe = recipes.named(text)
         return [Wanted(Column(_known(own, recipe, catalog), provisioning.environment(recipe)), recipe) for own in recipe.backends]
     framework, _ = catalog.backend(backend)
