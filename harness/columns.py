@@ -62,7 +62,8 @@ def parse(text: str, catalog: Catalog, recipes: Recipes) -> list[Wanted]:
     backend, colon, specification = text.partition(":")
     if not colon:
         if text not in recipes.by_name and (package := package_of(text)) is not None and package != text:
-            raise UsageError(f"{text!r} doesn't say for which backend; put that before it, as in torch-cpu:{text}.")
+            own = next((name for name, (framework, _) in catalog.backends.items() if package in framework.builds), "BACKEND")
+            raise UsageError(f"{text!r} doesn't say for which backend; put that before it, as in {own}:{text}.")
         recipe = recipes.named(text)
         return [Wanted(Column(_known(own, recipe, catalog), provisioning.environment(recipe)), recipe) for own in recipe.backends]
     framework, _ = catalog.backend(backend)

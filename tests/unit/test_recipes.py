@@ -148,7 +148,7 @@ def test_a_pinned_release_is_always_the_one_asked_for(backend, version):
         ("torch-cpu:./nowhere/python", ["is no file that exists"]),
         ("torch-cpu:", ["names no environment"]),
         ("torch-gpu:torch==2.12", ["no backend called 'torch-gpu'", "torch-cpu"]),
-        ("mlx==0.31.0", ["doesn't say for which backend", "torch-cpu:mlx==0.31.0"]),
+        ("mlx==0.31.0", ["doesn't say for which backend", "mlx-cpu:mlx==0.31.0"]),
         ("jax-mpss", ["no environment called 'jax-mpss'", "jax-mps"]),
         ("torch-cpu:jax-cpu", ["jax-cpu does not serve torch-cpu"]),
         ("torch-cpu:'torch", ["is not readable", "quotation"]),
