@@ -90,7 +90,7 @@ def remedy(cause: Cause, column: Column, catalog: Catalog, recipes: Recipes) -> 
     importing = shlex.join([environment.python, "-c", f"import {framework.package}"])
     broken = look or (create if environment.name == CURRENT else "") or f"see what this says: {importing}"
     remedies: dict[Cause, str] = {
-        "no device": "measure it on a machine that has one",
+        "no device": "use a machine that has one",
         "not installed": look or create or f"install {package} in it",
         "no answer": "try again: a second start finds it in the disk's cache",
         "wrong answer": f"try another release: bench run --env {backend}:{package}==VERSION",

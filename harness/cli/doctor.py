@@ -81,6 +81,8 @@ def _print(lines: Iterable[tuple[str, ...]]) -> None:
 
     rows = [[Text(text) for text in line] for line in lines]
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for _ in rows[0]:
+        table.add_column(overflow="fold")
     for row in rows:
         table.add_row(*row)
     width = None if sys.stdout.isatty() else sum(max(text.cell_len for text in column) + 2 for column in zip(*rows, strict=True))

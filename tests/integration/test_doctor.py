@@ -43,7 +43,7 @@ def test_every_line_ends_in_what_to_do_and_all_backends_answer_in_time(bench):
     assert result.returncode == 0, result.stderr
     assert seconds < 15
     lines = [line.rstrip() for line in result.stdout.splitlines()]
-    words = ("bench ", "may be deleted", "measure it on", "Quit that work", "see the next lines", "Connect it", "Run `", "try again")
+    words = ("bench ", "may be deleted", "use a machine", "Quit that work", "see the next lines", "Connect it", "Run `", "try again")
     for line in lines:
         assert any(word in line.rpartition("   ")[2] for word in words), line
     for backend in Catalog().backends:
