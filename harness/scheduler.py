@@ -88,7 +88,8 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001 - a plug-in's workload may raise anything; it costs its own cells
             self._ledger.keep(cell, 0, _unprepared(cell, error))
             return
-        if need > self._memory_limit:
+        own_memory = self._catalog.device_kind(cell.backend).accelerator == "cuda"  # of which it says itself when it is full
+        if need > self._memory_limit and not own_memory:
             reason = f"would need about {need / 2**30:.1f} GiB, and {self._memory_limit / 2**30:.1f} GiB may be used"
             self._ledger.keep(cell, 0, Measurement(status="oom", reason=reason, facts=capability.facts))
 
