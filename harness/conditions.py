@@ -20,7 +20,8 @@ from metalbench.harness.host import load
 INTERVAL = 0.25  #: s over which other processes are watched
 HEAVY = 0.2  #: of a core; a lighter process isn't named
 NAMED = 3
-BUSY = 0.5  #: of a core taken by the named processes together, or runnable processes per hardware thread
+BUSY = 0.5  #: of a core taken by the named processes together
+CROWDED = 1.0  #: runnable processes per hardware thread over the last minute: many small ones; less may be work that has just ended
 
 #: The bits by which NVIDIA's driver says that it holds the clocks below what was asked; idling and chosen clocks are other bits.
 THROTTLES = {
@@ -120,7 +121,7 @@ def _busyness(conditions: Mapping[str, str]) -> str:
     processes = conditions.get("busy_processes", "")
     if sum(int(percent) for percent in re.findall(r"(\d+) %(?:,|$)", processes)) >= 100 * BUSY:
         return processes
-    return f"the load is {conditions['load']} per hardware thread" if float(conditions.get("load", 0)) > BUSY else ""
+    return f"the load is {conditions['load']} per hardware thread" if float(conditions.get("load", 0)) > CROWDED else ""
 
 
 def _processes() -> Processes:

@@ -69,7 +69,7 @@ def last_level_cache() -> int:
 
 
 def load() -> float:
-    """Runnable processes per hardware thread over the last minute; above about 0.5 before a run, timings are worth little."""
+    """Runnable processes per hardware thread over the last minute; work that has just ended is still in it."""
     return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 

@@ -46,7 +46,7 @@ def test_a_quiet_machine_leaves_no_doubt():
         ({"cpu_speed_limit": "62 %"}, "CPU speed limit is 62 %"),
         ({"cpu_scheduler_limit": "40 %"}, "CPU scheduler limit is 40 %"),
         ({"thermal_warning": "5"}, "thermal warning is 5"),
-        ({"load": "0.83"}, "0.83"),
+        ({"load": "1.83"}, "1.83"),
         ({"busy_processes": "mds_stores 145 %, Google Chrome 22 %"}, "mds_stores 145 %"),
         ({"busy_processes": "a 20 %, b 20 %, c 20 %"}, "a 20 %, b 20 %, c 20 %"),
         ({"rosetta": "yes"}, "Rosetta"),
@@ -63,6 +63,10 @@ def test_each_trouble_is_one_doubt_that_names_it(condition, names):
     for sentence in doubt:
         assert sentence.endswith(".")
         assert sentence[0].isupper()
+
+
+def test_work_that_has_just_ended_is_no_trouble():
+    assert doubts({**QUIET, "load": "0.83"}) == []
 
 
 def test_troubles_add_up_but_one_cause_is_told_once():
