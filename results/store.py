@@ -6,10 +6,12 @@ Raw records only; what is derived from them is computed when it is read. A recor
 from __future__ import annotations
 
 import difflib
+import sqlite3
 import struct
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,9 +63,7 @@ class Store:
             schema.metadata.create_all(db)
             db.execute(self._insert(schema.meta).values(key="schema", value=str(SCHEMA_VERSION)).on_conflict_do_nothing())
         if engine.dialect.name == "sqlite":
-            connection = engine.raw_connection()  # readers beside the writer; stays with the file, and can't be set in a transaction
-            connection.cursor().execute("PRAGMA journal_mode = WAL")
-            connection.close()
+            _write_ahead(engine)
 
     def _recognise(self, db: sa.Connection, tables: set[str]) -> None:
         """Refuse what isn't ours or comes from the future, before anything is written to it."""
@@ -222,6 +222,19 @@ def open_store(place: str) -> Store:
         sa.event.listen(engine, "connect", _settle)
         sa.event.listen(engine, "begin", _begin)
     return Store(engine, name)
+
+
+def _write_ahead(engine: sa.Engine) -> None:
+    """Readers beside the writer: a mode that stays with the file, and can't be set in a transaction.
+
+    Another program that opens the new store holds it for a moment, and for that SQLite does not wait by itself.
+    """
+    with closing(engine.raw_connection()) as connection:
+        for _ in range(100):
+            with suppress(sqlite3.OperationalError):
+                connection.cursor().execute("PRAGMA journal_mode = WAL")
+                return
+            time.sleep(0.02)
 
 
 def _settle(connection: Any, _: object) -> None:

@@ -240,7 +240,8 @@ def test_a_single_launch_crowns_nobody():
     assert not any("★" in text for field in fields for text in field)
 
 
-def test_a_store_half_made_is_made_whole(tmp_path):
+@pytest.mark.parametrize("_", range(20))
+def test_a_store_half_made_is_made_whole(tmp_path, _):
     """Two first runs at once: each finds a whole store."""
     place, failures = str(tmp_path / "s.sqlite"), []
 
