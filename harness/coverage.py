@@ -13,7 +13,7 @@ from metalbench.harness.host import accelerators
 from metalbench.harness.recipe import SYSTEMS
 from metalbench.harness.recipes import Recipes
 
-NEEDS = {"metal": "a Mac with Apple Silicon", "cuda": "an NVIDIA GPU", "": "nothing"}
+NEEDS = {"metal": "a Mac with Apple Silicon", "cuda": "an NVIDIA GPU"}
 #: What is tried on samples, recorded texts and the real packages' symbols where the machine itself is missing.
 INSTRUMENT = {
     "darwin": {

@@ -85,6 +85,7 @@ class Recipes:
         that hold the framework: naming one leaves out the others.
         """
         given = specified(backend, specification)
+        name = f"{backend}:{title(given)}"
         own = alternatives[:1] if any(package_of(text) is None and not text.startswith("-") for text in given) else []  # a folder
         names = {*names_of(given), *own}
         others = {canonicalize_name(name) for name in alternatives}
@@ -95,7 +96,6 @@ class Recipes:
         for text in base.requirements:
             extras.setdefault(package_of(text), set()).update(_extras(text, base))
         given = [_with_extras(text, extras.get(package_of(text), set())) for text in given]
-        name = f"{backend}:{title(specified(backend, specification))}"
         return msgspec.structs.replace(base, name=name, backends=[backend], requirements=[*kept, *given], note="", locks="")
 
     def _base(self, backend: str, names: set[str]) -> Recipe:

@@ -16,12 +16,12 @@ DRIFT = 0.15  #: relative change of the sentinel across a cell beyond which the 
 
 
 class Summary:
-    """One cell of a run. ``records`` are its launches, at least one, in order; ``column`` is what its column is called in the run."""
+    """One cell of a run. ``records`` are its launches, at least one, in order. ``column``: what its column is called in the run."""
 
-    def __init__(self, records: list[Record], column: str = "") -> None:
+    def __init__(self, records: list[Record]) -> None:
         self.records = sorted(records, key=lambda record: record.launch)
         self.cell: Cell = records[0].cell
-        self.column = column or self.cell.column_name
+        self.column = self.cell.column_name
         gravest = min((record.measurement for record in self.records), key=lambda found: GRAVITY.index(found.status))
         self.status: Status = gravest.status
         self.reason = gravest.reason

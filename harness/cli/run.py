@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,11 +92,13 @@ def _measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Con
     from metalbench.harness.scheduler import Scheduler
     from metalbench.harness.wakefulness import awake
 
-    if not quiet:
-        _print_doubts()
-
     limit = ctx.config.memory_limit_gib
-    with context.alone(quiet=quiet), awake(), progress(plan, ctx.catalog, quiet=quiet) as listener:
+    with ExitStack() as held:
+        held.enter_context(context.alone(quiet=quiet))
+        held.enter_context(awake())
+        if not quiet:
+            _print_doubts()  # only now: a run that was waited for is no reason to doubt this one
+        listener = held.enter_context(progress(plan, ctx.catalog, quiet=quiet))
         scheduler = Scheduler(
             plan=plan,
             run_id=this.id,
