@@ -7,8 +7,6 @@ from typing import Literal
 
 import msgspec
 
-SCHEMA_VERSION = 1
-
 Scalar = str | int | float | bool
 RunState = Literal["running", "finished", "interrupted"]
 Status = Literal["ok", "wrong", "fallback", "unsupported", "unavailable", "failed", "crashed", "timeout", "oom"]
@@ -124,7 +122,10 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """Cells measured together on one host, with everything needed to repeat them. ``plan`` is the expanded plan as JSON."""
+    """Cells measured together on one host, with everything needed to repeat them. ``plan`` is the expanded plan as JSON.
+
+    ``revision``: the commit of the git repository it was started in, with ``-dirty`` where that had uncommitted changes; else empty.
+    """
 
     id: str
     started: float
@@ -132,6 +133,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     host: Host
     plan: msgspec.Raw
     state: RunState = "running"
+    revision: str = ""
 
     def cells(self) -> list[Cell]:
         """The plan's cells, in its order."""

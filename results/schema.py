@@ -1,8 +1,14 @@
-"""The tables of a store. ``record`` is one launch of one cell; with its host the cell is the series it belongs to."""
+"""The tables of a store, and their versions. ``record`` is one launch of one cell; with its host the cell is the series it belongs to."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
+
+from metalbench.results.database import Database, StoreError
+
+VERSION = 2
+#: version → what brings a store of the version before up to it
+UPGRADES = {2: ("ALTER TABLE run ADD COLUMN revision TEXT NOT NULL DEFAULT ''",)}
 
 metadata = sa.MetaData()
 meta = sa.Table("meta", metadata, sa.Column("key", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False))
@@ -16,6 +22,7 @@ run = sa.Table(
     sa.Column("host", sa.ForeignKey("host.key"), nullable=False),
     sa.Column("plan", sa.Text, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
+    sa.Column("revision", sa.Text, nullable=False, server_default=""),
 )
 cell = sa.Table("cell", metadata, sa.Column("key", sa.Text, primary_key=True), sa.Column("fields", sa.Text, nullable=False))
 record = sa.Table(
@@ -38,3 +45,35 @@ mark = sa.Table(
     sa.Column("launch", sa.Integer, nullable=False),
     sa.Column("boot_id", sa.Text, nullable=False),
 )
+
+
+def ensure(database: Database) -> None:
+    """Make the tables where there are none, bring older ones up to date, and refuse what isn't ours or comes from the future.
+
+    Nothing is written before the store is known to be one of ours. Raises StoreError.
+    """
+    if not (tables := database.tables()):
+        with database.transaction(writing=True) as db:  # whole or not at all, and not twice at once
+            metadata.create_all(db)
+            db.execute(database.insert(meta).values(key="schema", value=str(VERSION)).on_conflict_do_nothing())
+        database.write_ahead()
+        return
+    if "meta" not in tables:
+        raise StoreError(f"{database.name} is a database of something else; give --store another place.")
+    with database.transaction() as db:
+        found = _version(db)
+    if found > VERSION:
+        raise StoreError(
+            f"The store {database.name} was written by a newer metalbench (schema {found}, this one knows {VERSION}); "
+            "upgrade metalbench or give --store another place."
+        )
+    if found < VERSION:
+        with database.transaction(writing=True) as db:
+            for version in range(_version(db) + 1, VERSION + 1):  # asked again: another program may have been faster
+                for statement in UPGRADES[version]:
+                    db.execute(sa.text(statement))
+            db.execute(meta.update().where(meta.c.key == "schema").values(value=str(VERSION)))
+
+
+def _version(db: sa.Connection) -> int:
+    return int(db.execute(sa.select(meta.c.value).where(meta.c.key == "schema")).scalar_one())

@@ -1,4 +1,4 @@
-"""Where records are kept: SQLite in a file by default, PostgreSQL by URL. The only module that knows SQL.
+"""Where records are kept: SQLite in a file by default, PostgreSQL by URL. With ``schema`` and ``database`` all that knows SQL.
 
 Raw records only; what is derived from them is computed when it is read. A record is durable when ``add`` returns.
 """
@@ -6,30 +6,17 @@ Raw records only; what is derived from them is computed when it is read. A recor
 from __future__ import annotations
 
 import difflib
-import sqlite3
 import struct
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from metalbench.results import schema
-from metalbench.results.record import SCHEMA_VERSION, Cell, Host, Measurement, Record, Run, RunState
+from metalbench.results.database import Database, StoreError, connect
+from metalbench.results.record import Cell, Host, Measurement, Record, Run, RunState
 
-#: the databases a store can be in, and how each inserts what may be there already
-INSERT: dict[str, Callable[[sa.Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-REMEDY = "give a file, or a sqlite:/// or postgresql:// URL"
-
-
-class StoreError(Exception):
-    """The store can't be used as asked; the message is one sentence that names it and the remedy."""
+__all__ = ["Mark", "RunSummary", "Store", "StoreError", "open_store"]
 
 
 class Mark(NamedTuple):
@@ -51,43 +38,22 @@ class RunSummary(NamedTuple):
 class Store:
     """Runs and their records. Made by ``open_store``; use as a context manager. Every method may raise StoreError."""
 
-    def __init__(self, engine: sa.Engine, name: str) -> None:
-        self._engine, self._name = engine, name
-        self._insert = INSERT[engine.dialect.name]
-        with self._transaction() as db:
-            tables = set(sa.inspect(db).get_table_names())
-            if tables:
-                self._recognise(db, tables)
-                return
-        with self._transaction(writing=True) as db:  # whole or not at all, and not twice at once
-            schema.metadata.create_all(db)
-            db.execute(self._insert(schema.meta).values(key="schema", value=str(SCHEMA_VERSION)).on_conflict_do_nothing())
-        if engine.dialect.name == "sqlite":
-            _write_ahead(engine)
-
-    def _recognise(self, db: sa.Connection, tables: set[str]) -> None:
-        """Refuse what isn't ours or comes from the future, before anything is written to it."""
-        if "meta" not in tables:
-            raise StoreError(f"{self._name} is a database of something else; give --store another place.")
-        found = db.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")).scalar_one()
-        if int(found) > SCHEMA_VERSION:
-            raise StoreError(
-                f"The store {self._name} was written by a newer metalbench (schema {found}, this one knows {SCHEMA_VERSION}); "
-                "upgrade metalbench or give --store another place."
-            )
+    def __init__(self, database: Database) -> None:
+        self._database, self._insert, self._transaction = database, database.insert, database.transaction
+        schema.ensure(database)
 
     def __enter__(self) -> Store:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._engine.dispose()
+        self._database.close()
 
     def begin(self, run: Run) -> None:
         with self._transaction() as db:
             facts = msgspec.json.encode(run.host.facts).decode()
             db.execute(self._insert(schema.host).values(key=run.host.key, facts=facts).on_conflict_do_nothing())
             values = {"id": run.id, "started": run.started, "label": run.label, "host": run.host.key, "state": run.state}
-            db.execute(self._insert(schema.run).values(plan=bytes(run.plan).decode(), **values))
+            db.execute(self._insert(schema.run).values(plan=bytes(run.plan).decode(), revision=run.revision, **values))
 
     def finish(self, run_id: str, state: RunState) -> None:
         with self._transaction() as db:
@@ -181,74 +147,21 @@ class Store:
             row = db.execute(query).one()
         host = Host(key=row.host, facts=msgspec.json.decode(row.facts, type=dict[str, str]))
         plan = msgspec.Raw(row.plan.encode())
-        return Run(id=row.id, started=row.started, label=row.label, host=host, plan=plan, state=row.state)
+        return Run(id=row.id, started=row.started, label=row.label, host=host, plan=plan, state=row.state, revision=row.revision)
 
     def _no_run(self, name: str) -> str:
         recent = self.runs(1000)
         if not recent:
-            return f"The store {self._name} holds no runs yet; `bench run` makes one."
+            return f"The store {self._database.name} holds no runs yet; `bench run` makes one."
         names = [run.id for run in recent] + [run.label for run in recent if run.label]
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else "`bench list runs` shows what there is."
         return f"There is no run called {name!r}; {hint}"
 
-    @contextmanager
-    def _transaction(self, *, writing: bool = False) -> Iterator[sa.Connection]:
-        try:
-            with self._engine.execution_options(writing=writing).begin() as db:
-                yield db
-        except (SQLAlchemyError, msgspec.DecodeError, struct.error) as error:
-            raise StoreError(_sentence(self._name, error)) from error
-
 
 def open_store(place: str) -> Store:
     """The store at ``place``, a file's path or a database URL, made if it isn't there. Raises StoreError."""
-    url: sa.URL | None = None
-    try:
-        url = sa.make_url(place) if "://" in place else sa.URL.create("sqlite", database=str(Path(place).expanduser().absolute()))
-        if url.get_backend_name() not in INSERT:
-            raise StoreError(f"The store {url} is of a kind metalbench does not use; {REMEDY}.")
-        name = str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string()
-        if url.get_backend_name() == "sqlite" and url.database:
-            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-        engine = sa.create_engine(url, connect_args={"timeout": 30} if url.get_backend_name() == "sqlite" else {})
-    except (ArgumentError, NoSuchModuleError, ValueError):
-        raise StoreError(f"The store {place!r} is not a place that can be opened; {REMEDY}.") from None
-    except ImportError as error:
-        raise StoreError(f"The store {url} needs a database driver that is not installed: {error}.") from None
-    except OSError as error:
-        raise StoreError(f"The store {place} can't be made: {error.strerror}; give --store another place.") from error
-    if engine.dialect.name == "sqlite":
-        sa.event.listen(engine, "connect", _settle)
-        sa.event.listen(engine, "begin", _begin)
-    return Store(engine, name)
-
-
-def _write_ahead(engine: sa.Engine) -> None:
-    """Readers beside the writer: a mode that stays with the file, and can't be set in a transaction.
-
-    Another program that opens the new store holds it for a moment, and for that SQLite does not wait by itself.
-    """
-    with closing(engine.raw_connection()) as connection:
-        for _ in range(100):
-            with suppress(sqlite3.OperationalError):
-                connection.cursor().execute("PRAGMA journal_mode = WAL")
-                return
-            time.sleep(0.02)
-
-
-def _settle(connection: Any, _: object) -> None:
-    """SQLite: transactions are ours to begin, and a commit is on the disk when it returns, also on macOS."""
-    connection.isolation_level = None
-    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}")
-    if sys.platform == "darwin":
-        connection.execute("PRAGMA fullfsync = ON")
-
-
-def _begin(connection: sa.Connection) -> None:
-    """The driver would leave statements that make tables outside of any transaction."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writing") else "BEGIN")
+    return Store(connect(place))
 
 
 def _decode(row: Any) -> Record:
@@ -260,15 +173,3 @@ def _decode(row: Any) -> Record:
         started=row.started,
         measurement=msgspec.structs.replace(measurement, spans_ns=spans),
     )
-
-
-def _sentence(name: str, error: Exception) -> str:
-    what = " ".join(str(error.orig if isinstance(error, DBAPIError) else error).split())
-    if any(words in what for words in ("readonly", "unable to open", "read-only", "disk I/O", "is full")):
-        return f"The store {name} can't be written ({what}); give --store a place that you may write to."
-    if "locked" in what:
-        return f"The store {name} is in use by another program ({what}); wait for it to end."
-    damage = ("not a database", "malformed", "no such", "corrupt")
-    if isinstance(error, msgspec.DecodeError | struct.error) or any(words in what for words in damage):
-        return f"The store {name} is damaged or not a metalbench store ({what}); give --store another place or restore it from a copy."
-    return f"The store {name} can't be used ({what}); see that it is reachable, or give --store another place."

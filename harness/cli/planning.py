@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metalbench.harness.cli import context
@@ -58,11 +59,13 @@ def begin(results: Store, plan: Plan, label: str) -> Run:
     import msgspec
 
     from metalbench.harness.host import host
+    from metalbench.harness.revisions import revision
     from metalbench.results.record import Run
 
     started = time.time()
     name = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started)) + "-" + secrets.token_hex(2)
-    this = Run(id=name, started=started, label=label, host=host(), plan=msgspec.Raw(msgspec.json.encode(plan)))
+    document = msgspec.Raw(msgspec.json.encode(plan))
+    this = Run(id=name, started=started, label=label, host=host(), plan=document, revision=revision(Path.cwd()))
     results.begin(this)
     return this
 

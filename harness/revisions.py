@@ -1,0 +1,62 @@
+"""The git repository that a run is started in: which commit it is at, what a name stands for, and the files of another commit."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+from metalbench.harness.errors import UsageError
+
+DIRTY = "-dirty"
+
+
+def revision(folder: Path) -> str:
+    """The commit checked out around ``folder``, with ``-dirty`` where tracked files differ from it; empty outside a repository."""
+    commit = _git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if not commit:
+        return ""
+    return commit + (DIRTY if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
+
+
+def resolve(name: str, folder: Path) -> str:
+    """The commit that a branch, a tag, ``HEAD~3`` or the beginning of a hash stands for; empty where it is none of them."""
+    return _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+
+
+def checkout(commit: str, folder: Path, root: Path) -> Path:
+    """What ``folder`` was at ``commit``: the same place in a copy of its repository below ``root``, made once a commit.
+
+    The user's own working tree and list of worktrees stay as they are. UsageError where the folder was not there then.
+    """
+    top = Path(_git(folder, "rev-parse", "--show-toplevel"))
+    copy = root / commit
+    if not copy.exists():
+        root.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".making-", dir=root))
+        try:
+            with tempfile.TemporaryFile() as archive:
+                subprocess.run(["git", "-C", str(top), "archive", "--format=tar", commit], stdout=archive, check=True)
+                archive.seek(0)
+                with tarfile.open(fileobj=archive) as tar:
+                    tar.extractall(scratch, filter="data")
+            scratch.rename(copy)
+        except BaseException:
+            shutil.rmtree(scratch, ignore_errors=True)
+            if not copy.exists():  # else another process was faster, and made the same
+                raise
+    place = copy / folder.resolve().relative_to(top.resolve())
+    if not place.is_dir():
+        raise UsageError(f"Revision {commit[:12]} has no folder {place.relative_to(copy)}; start from a folder that both revisions have.")
+    return place
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git answers; empty where it has no answer, or there is no git."""
+    try:
+        answer = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""
