@@ -47,6 +47,7 @@ class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     budget: float  #: seconds of sampling
     memory: MemoryPass  #: ``only``: nothing is timed, the process is fresh
     energy: bool = False  #: count joules too, where the device has a meter
+    calls: int | None = None  #: a sample; chosen after the warm-up where it isn't given
 
 
 Job = Open | Describe | SelfCheck | Measure

@@ -132,6 +132,8 @@ def _memory_only(subject: Subject, device: Device, stage: Callable[[str], None])
 
 def _calls(job: Measure, subject: Subject, output_bytes: int) -> tuple[int, int]:
     """Bounds for the calls a sample. A trajectory is checked call by call; a flushed cache is cold for one call only."""
+    if job.calls is not None:
+        return job.calls, job.calls
     if isinstance(subject.step, StatefulStep):
         calls = subject.workload.checked_calls if job.throughput else 1
         return calls, calls
