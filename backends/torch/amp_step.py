@@ -76,10 +76,9 @@ class Training:
         )
 
     def __call__(self) -> Outputs:
-        with torch.enable_grad():
-            with torch.autocast(self._device.kind, self._dtype, enabled=self._case.dtype != "float32"):
-                loss = self._loss_of(self._network, self._x, self._labels)
-            self._scaler.scale(loss).backward()
+        with torch.autocast(self._device.kind, self._dtype, enabled=self._case.dtype != "float32"):
+            loss = self._loss_of(self._network, self._x, self._labels)
+        self._scaler.scale(loss).backward()
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self._optimizer.zero_grad(set_to_none=True)

@@ -15,7 +15,7 @@ LOW_PRECISION = (torch.float16, torch.bfloat16)
 
 
 class TorchDevice:
-    """``kind`` is "cpu", "mps" or "cuda". Gradients are off unless a step asks for them."""
+    """``kind`` is "cpu", "mps" or "cuda"."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -122,5 +122,4 @@ def open_device(kind: str) -> TorchDevice:
     torch.backends.cudnn.allow_tf32 = False
     matmul: Any = torch.backends.cuda.matmul
     matmul.allow_fp16_reduced_precision_reduction = matmul.allow_bf16_reduced_precision_reduction = False
-    torch.set_grad_enabled(False)
     return TorchDevice(kind)
