@@ -1,0 +1,125 @@
+"""``bench export`` and ``bench import``: runs in the formats of other tools, and from one store to another."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from metalbench.harness.cli import context
+from metalbench.harness.errors import UsageError, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from metalbench.results.record import Record, Run
+    from metalbench.results.store import Store
+
+EVERY = sys.maxsize  #: more runs than any store has
+
+
+def export(
+    format: Annotated[str, typer.Argument(metavar="FORMAT", help="csv, jsonl, pytest-benchmark … (a wrong one lists them all).")],  # noqa: A002 - the argument's name
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN]...", help="Ids or labels, latest, latest~1 …  [default: latest]")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every run of the store.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead of printing it.")] = None,
+    store: context.StoreOption = None,
+) -> None:
+    """Write runs, the oldest first, in a format that other tools read, or as JSON lines, from which they can be imported again."""
+    from metalbench.results import interchange
+    from metalbench.results.formats.base import FormatError
+
+    writers = interchange.formats("write")
+    if format not in writers:
+        raise unknown("export format", format, writers)
+    if every and runs:
+        raise UsageError("--all exports every run: name runs or give --all, not both.")
+    with context.opened_store(store, context.load().config) as results:
+        names = [summary.id for summary in results.runs(EVERY)] if every else runs or ["latest"]
+        if not names:
+            raise UsageError("The store holds no runs yet; `bench run` makes one.")
+        chosen = {run.id: run for run in map(results.run, names)}
+        ordered = sorted(chosen.values(), key=lambda run: (run.started, run.id))
+        try:
+            _put(writers[format].write((run, results.records(run.id)) for run in ordered), output)
+        except FormatError as error:
+            raise UsageError(str(error)) from error
+
+
+def import_(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="What `bench export jsonl` or another tool wrote.")],
+    format: Annotated[str | None, typer.Option(metavar="NAME", help="Their format, where it doesn't show.", show_default=False)] = None,  # noqa: A002 - the option's name
+    label: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="A label for the runs instead of their own.", show_default=False)
+    ] = None,
+    store: context.StoreOption = None,
+) -> None:
+    """Take runs from files into the store. What a file has that is whole is kept; what is there already is not stored twice."""
+    from metalbench.results import interchange
+    from metalbench.results.formats.base import FormatError
+    from metalbench.results.quantities import printable
+
+    readers = interchange.formats("read")
+    if format is not None and format not in readers:
+        raise unknown("import format", format, readers)
+    sound = True
+    with context.opened_store(store, context.load().config) as results:
+        for file in files:
+            try:
+                name, reading = interchange.read(file.read_bytes(), format)
+            except (FormatError, OSError) as error:
+                problems = [str(error) if isinstance(error, FormatError) else f"can't be read: {error.strerror}"]
+            else:
+                new = sum(_keep(results, run, records, label) for run, records in reading.runs)
+                count = sum(len(records) for _, records in reading.runs)
+                print(f"{file}: {name}, {_count(len(reading.runs), 'run')}, {_count(count, 'record')}, {new} new")
+                problems = reading.problems or ([] if reading.runs else ["holds no results"])
+            for problem in problems:
+                print(f"bench: {file}: {printable(problem)}.", file=sys.stderr)
+            sound = sound and not problems
+    if not sound:
+        raise typer.Exit(2)
+
+
+def _put(pieces: Iterable[bytes], output: Path | None) -> None:
+    """To standard output, or to a file whole or not at all."""
+    if output is None:
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        return
+    scratch = output.with_name(output.name + ".new")
+    try:
+        with scratch.open("wb") as file:
+            file.writelines(pieces)
+        scratch.replace(output)
+    except OSError as error:
+        raise UsageError(f"{output} can't be written: {error.strerror}; give --output another place.") from error
+    finally:
+        with contextlib.suppress(OSError):
+            scratch.unlink()
+
+
+def _keep(results: Store, run: Run, records: Iterable[Record], label: str | None) -> int:
+    """How many of the records are new. A run counts as interrupted until all it has is stored."""
+    import msgspec
+
+    known = any(summary.id == run.id for summary in results.runs(EVERY))
+    if not known:
+        results.begin(msgspec.structs.replace(run, label=run.label if label is None else label, state="interrupted"))
+    there = {(record.cell.key(), record.launch) for record in results.records(run.id)}
+    given = {(record.cell.key(), record.launch): record for record in records}
+    new = [record for launch, record in given.items() if launch not in there]
+    for record in new:
+        results.add(run.id, record)
+    if not known or run.state == "finished":
+        results.finish(run.id, run.state)
+    return len(new)
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
