@@ -10,6 +10,7 @@ their framework inside their functions. Heavy imports stand inside the methods, 
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib
 import importlib.util
 import sys
@@ -123,7 +124,8 @@ def installed_plugins() -> list[Path]:
 
 
 def _load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"metalbench_plugin_{path.stem}", path)
+    mark = hashlib.sha256(str(path).encode()).hexdigest()[:8]  # two revisions of one file are two modules
+    spec = importlib.util.spec_from_file_location(f"metalbench_plugin_{path.stem}_{mark}", path)
     if spec is None or spec.loader is None:
         raise PluginError(f"The plug-in {path} is not a Python file: a plug-in ends in .py.")
     module = importlib.util.module_from_spec(spec)

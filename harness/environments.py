@@ -86,7 +86,8 @@ def worker_variables(framework: Framework, kind: str, environment: Environment) 
     for name, template in declared.items():
         if template.startswith("{cache}"):
             Path(variables[name]).mkdir(parents=True, exist_ok=True)
-    path = os.pathsep.join(filter(None, [str(_code_folder()), os.environ.get("PYTHONPATH", "")]))
+    searched = (str(_code_folder()), environment.variables.get("PYTHONPATH", ""), os.environ.get("PYTHONPATH", ""))
+    path = os.pathsep.join(filter(None, searched))
     ours = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1", "METALBENCH_COMPILE_CACHE": str(compiled)}
     return dict(os.environ) | variables | ours
 

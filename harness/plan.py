@@ -13,8 +13,8 @@ from metalbench.harness.capability import Capability
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.environments import Column
 from metalbench.harness.errors import UsageError, unknown
-from metalbench.results.record import Cell
-from metalbench.workloads.base import Case, Suite, Workload
+from metalbench.results.record import Cell, Scalar
+from metalbench.workloads.base import Suite, Workload
 
 BLOCK_SECONDS = 30.0  #: how long one worker measures before another backend has its turn
 START_SECONDS = 4.0  #: to start a worker, on average over the frameworks
@@ -95,7 +95,7 @@ def make_plan(options: Options, catalog: Catalog, capabilities: Capabilities) ->
 
 def _cells(workload: Workload[Any], options: Options, capabilities: Capabilities) -> Iterator[Cell]:
     for case in workload.cases(options.suite):
-        if not _matches(case, options.cases):
+        if not matches(case.parameters(), options.cases):
             continue
         for column in options.columns:
             for variant in _variants(workload, options, capabilities[column.key]):
@@ -121,11 +121,11 @@ def _variants(workload: Workload[Any], options: Options, capability: Capability)
     return [offer.default if offer else "default"]
 
 
-def _matches(case: Case, filters: Sequence[tuple[str, str]]) -> bool:
-    """Whether the case has one of the wanted values for every key that is filtered by."""
-    parameters = {name: _text(value) for name, value in case.parameters().items()}
+def matches(parameters: Mapping[str, Scalar], filters: Sequence[tuple[str, str]]) -> bool:
+    """Whether a case with these parameters has one of the wanted values for every key that is filtered by."""
+    texts = {name: _text(value) for name, value in parameters.items()}
     keys = {key for key, _ in filters}
-    return all(any(parameters.get(key) == value.lower() for name, value in filters if name == key) for key in keys)
+    return all(any(texts.get(key) == value.lower() for name, value in filters if name == key) for key in keys)
 
 
 def _text(value: object) -> str:
@@ -139,7 +139,7 @@ def _no_cells(options: Options, catalog: Catalog) -> str:
     for key, value in options.cases:
         if key not in keys:
             return str(unknown("case parameter", key, keys))
-        if not any(_matches(case, [(key, value)]) for case in cases):
+        if not any(matches(case.parameters(), [(key, value)]) for case in cases):
             there = sorted({str(case.parameters()[key]) for case in cases if key in case.parameters()})
             return f"No case of suite {options.suite} has {key}={value}; it has {key} = {', '.join(there)}."
     wanted = " and ".join(f"{key}={value}" for key, value in options.cases) or "these options"

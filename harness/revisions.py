@@ -7,8 +7,7 @@ import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
-
-from metalbench.harness.errors import UsageError
+from typing import NamedTuple
 
 DIRTY = "-dirty"
 
@@ -26,12 +25,29 @@ def resolve(name: str, folder: Path) -> str:
     return _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
 
-def checkout(commit: str, folder: Path, root: Path) -> Path:
-    """What ``folder`` was at ``commit``: the same place in a copy of its repository below ``root``, made once a commit.
+def repository(folder: Path) -> Path:
+    """The top folder of the repository around ``folder``, which must be in one."""
+    return Path(_git(folder, "rev-parse", "--show-toplevel")).resolve()
 
-    The user's own working tree and list of worktrees stay as they are. UsageError where the folder was not there then.
+
+class Checkout(NamedTuple):
+    """A repository's top folder, and a copy of it as it was at a commit."""
+
+    top: Path
+    copy: Path
+
+    def then(self, path: Path) -> Path | None:
+        """Where ``path`` is in the copy; None for what is not in the repository."""
+        resolved = path.resolve()
+        return self.copy / resolved.relative_to(self.top) if resolved.is_relative_to(self.top) else None
+
+
+def checkout(commit: str, folder: Path, root: Path) -> Checkout:
+    """The repository around ``folder`` at ``commit``, copied below ``root`` once a commit.
+
+    The user's own working tree and list of worktrees stay as they are.
     """
-    top = Path(_git(folder, "rev-parse", "--show-toplevel"))
+    top = repository(folder)
     copy = root / commit
     if not copy.exists():
         root.mkdir(parents=True, exist_ok=True)
@@ -47,10 +63,7 @@ def checkout(commit: str, folder: Path, root: Path) -> Path:
             shutil.rmtree(scratch, ignore_errors=True)
             if not copy.exists():  # else another process was faster, and made the same
                 raise
-    place = copy / folder.resolve().relative_to(top.resolve())
-    if not place.is_dir():
-        raise UsageError(f"Revision {commit[:12]} has no folder {place.relative_to(copy)}; start from a folder that both revisions have.")
-    return place
+    return Checkout(top, copy)
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -7,6 +7,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,13 +63,20 @@ def empty_call(device: Device) -> float:
     return statistics.median(spans)
 
 
-def sentinel_step(device: Device) -> Callable[[], int]:
+class Sentinel(NamedTuple):
+    """A product of two square matrices of ``size``, and a function that times it, in ns."""
+
+    size: int
+    time: Callable[[], int]
+
+
+def make_sentinel(device: Device) -> Sentinel:
     """A fixed small product; timed before and after a cell it tells whether the machine was the same machine.
 
     The best of its calls counts: what other programs take now and then only adds to the others, heat and a lower clock to all.
     """
 
-    def timer(size: int) -> Callable[[], int]:
+    def timer(size: int) -> Sentinel:
         ones = device.put(np.ones((size, size), np.float32))
         work = latency(device, lambda: {"out": device.product(ones, ones)})
 
@@ -81,11 +89,11 @@ def sentinel_step(device: Device) -> Callable[[], int]:
                 spans.append(time.perf_counter_ns() - begin)
             return min(spans)
 
-        return time_it
+        return Sentinel(size, time_it)
 
     sizes = iter(SENTINEL_SIZES)
     chosen = timer(next(sizes))
-    while chosen() < SENTINEL_SPAN and (size := next(sizes, None)) is not None:
+    while chosen.time() < SENTINEL_SPAN and (size := next(sizes, None)) is not None:
         chosen = timer(size)
     return chosen
 

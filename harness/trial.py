@@ -13,7 +13,7 @@ from metalbench.harness.energy import Meter, energy_of, meter
 from metalbench.harness.measure import LEAST_SPAN, measure
 from metalbench.harness.memory import memory_of
 from metalbench.harness.protocol import Measure, Open
-from metalbench.harness.sampling import empty_call, flush, latency, sentinel_step, throughput
+from metalbench.harness.sampling import empty_call, flush, latency, make_sentinel, throughput
 from metalbench.harness.subject import Subject, build, first_call, further_calls, timed_outputs
 from metalbench.harness.wakefulness import asleep_ns
 from metalbench.harness.witness import Witness
@@ -55,8 +55,8 @@ def _measure(
     work = (throughput if job.throughput else latency)(device, step)
     before = flush(device) if job.cold and not job.throughput else None
     empty = empty_call(device)
-    sentinel = sentinel_step(device)
-    sentinel_before = sentinel()
+    sentinel = make_sentinel(device)
+    sentinel_before = sentinel.time()
 
     stage("first call")
     first_span, cache, first = first_call(device, step)
@@ -75,7 +75,8 @@ def _measure(
     )
     stage("second check")
     again = subject.check(timed_outputs(work, before, subject, timing, device))
-    sentinel_after = sentinel()
+    sentinel_after = sentinel.time()
+    sentinel_size = sentinel.size
     device_spans = device.device_spans(step, DEVICE_SPANS) if isinstance(device, EventDevice) and before is None else []
     stage("energy")
     energy = energy_of(work, timing.calls, counted) if counted is not None and before is None else None
@@ -104,6 +105,7 @@ def _measure(
         figures={name: value for name, value in (check.figures | again.figures).items() if math.isfinite(value)},
         flops=cost.flops,
         bytes=cost.bytes,
+        sentinel_size=sentinel_size,
         sentinel_before_ns=sentinel_before,
         sentinel_after_ns=sentinel_after,
         memory=memory,

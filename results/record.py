@@ -12,6 +12,8 @@ RunState = Literal["running", "finished", "interrupted"]
 Status = Literal["ok", "wrong", "fallback", "unsupported", "unavailable", "failed", "crashed", "timeout", "oom"]
 #: The statuses that say something went wrong with the measuring, not that the framework was found wanting.
 BROKEN: frozenset[str] = frozenset({"failed", "crashed", "timeout", "oom"})
+#: The status of a cell is the gravest of its launches'.
+GRAVITY: tuple[Status, ...] = ("crashed", "oom", "timeout", "failed", "unavailable", "unsupported", "wrong", "fallback", "ok")
 #: The statuses that carry a time.
 TIMED: frozenset[str] = frozenset({"ok", "wrong", "fallback"})
 
@@ -91,6 +93,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     figures: dict[str, float] = {}
     flops: int | None = None
     bytes: int | None = None
+    sentinel_size: int = 0  #: rows of the matrices that the sentinel multiplies; 0 where it isn't known
     sentinel_before_ns: int | None = None
     sentinel_after_ns: int | None = None
     memory: Memory | None = None
@@ -134,6 +137,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     plan: msgspec.Raw
     state: RunState = "running"
     revision: str = ""
+    beside: str = ""  #: the run that was measured in turn with this one, launch by launch; empty for most
 
     def cells(self) -> list[Cell]:
         """The plan's cells, in its order."""

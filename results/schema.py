@@ -8,7 +8,7 @@ from metalbench.results.database import Database, StoreError
 
 VERSION = 2
 #: version → what brings a store of the version before up to it
-UPGRADES = {2: ("ALTER TABLE run ADD COLUMN revision TEXT NOT NULL DEFAULT ''",)}
+UPGRADES = {2: [f"ALTER TABLE run ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in ("revision", "beside")]}
 
 metadata = sa.MetaData()
 meta = sa.Table("meta", metadata, sa.Column("key", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False))
@@ -23,6 +23,7 @@ run = sa.Table(
     sa.Column("plan", sa.Text, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("revision", sa.Text, nullable=False, server_default=""),
+    sa.Column("beside", sa.Text, nullable=False, server_default=""),
 )
 cell = sa.Table("cell", metadata, sa.Column("key", sa.Text, primary_key=True), sa.Column("fields", sa.Text, nullable=False))
 record = sa.Table(

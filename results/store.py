@@ -53,7 +53,8 @@ class Store:
             facts = msgspec.json.encode(run.host.facts).decode()
             db.execute(self._insert(schema.host).values(key=run.host.key, facts=facts).on_conflict_do_nothing())
             values = {"id": run.id, "started": run.started, "label": run.label, "host": run.host.key, "state": run.state}
-            db.execute(self._insert(schema.run).values(plan=bytes(run.plan).decode(), revision=run.revision, **values))
+            values |= {"plan": bytes(run.plan).decode(), "revision": run.revision, "beside": run.beside}
+            db.execute(self._insert(schema.run).values(**values))
 
     def finish(self, run_id: str, state: RunState) -> None:
         with self._transaction() as db:
@@ -116,6 +117,13 @@ class Store:
             return [RunSummary(*row) for row in db.execute(sa.select(*columns).order_by(schema.run.c.started.desc()).limit(limit))]
 
     def run(self, name: str) -> Run:
+        """The run called ``name``; StoreError with the nearest names if there is none."""
+        found = self.find(name)
+        if found is None:
+            raise StoreError(self._no_run(name))
+        return found
+
+    def find(self, name: str) -> Run | None:
         """The run with this id, else the newest with this label; ``latest`` is the newest of all, ``latest~1`` the one before."""
         word, tilde, back = name.partition("~")
         runs = sa.select(schema.run.c.id)
@@ -124,17 +132,19 @@ class Store:
         else:
             named = runs.where(sa.or_(schema.run.c.id == name, schema.run.c.label == name))
             query = named.order_by(sa.case((schema.run.c.id == name, 0), else_=1), schema.run.c.started.desc())
-        with self._transaction() as db:
-            found = db.execute(query.limit(1)).scalars().first()
-        if found is None:
-            raise StoreError(self._no_run(name))
-        return self._load(found)
+        return self._first(query)
+
+    def at_revision(self, revision: str) -> Run | None:
+        """The newest run that was made at a commit."""
+        return self._first(sa.select(schema.run.c.id).where(schema.run.c.revision == revision).order_by(schema.run.c.started.desc()))
 
     def unfinished(self) -> Run | None:
         """The newest run that did not come to its end."""
-        query = sa.select(schema.run.c.id).where(schema.run.c.state != "finished").order_by(schema.run.c.started.desc()).limit(1)
+        return self._first(sa.select(schema.run.c.id).where(schema.run.c.state != "finished").order_by(schema.run.c.started.desc()))
+
+    def _first(self, runs: sa.Select[Any]) -> Run | None:
         with self._transaction() as db:
-            found = db.execute(query).scalars().first()
+            found: str | None = db.scalar(runs.limit(1))
         return None if found is None else self._load(found)
 
     def _load(self, run_id: str) -> Run:
@@ -147,7 +157,8 @@ class Store:
             row = db.execute(query).one()
         host = Host(key=row.host, facts=msgspec.json.decode(row.facts, type=dict[str, str]))
         plan = msgspec.Raw(row.plan.encode())
-        return Run(id=row.id, started=row.started, label=row.label, host=host, plan=plan, state=row.state, revision=row.revision)
+        fields = {name: getattr(row, name) for name in ("id", "started", "label", "state", "revision", "beside")}
+        return Run(host=host, plan=plan, **fields)
 
     def _no_run(self, name: str) -> str:
         recent = self.runs(1000)

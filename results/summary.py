@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from metalbench.results.record import TIMED, Cell, Energy, Measurement, Memory, Record, Run, Status
+from metalbench.results.record import GRAVITY, TIMED, Cell, Energy, Measurement, Memory, Record, Run, Status
 from metalbench.results.statistics import Estimate, estimate
 
-#: The status of a cell is the gravest of its launches'.
-GRAVITY: tuple[Status, ...] = ("crashed", "oom", "timeout", "failed", "unavailable", "unsupported", "wrong", "fallback", "ok")
 DRIFT = 0.15  #: relative change of the sentinel across a cell beyond which the machine was not the same machine
 
 
@@ -31,9 +29,15 @@ class Summary:
         return [record.measurement for record in self.records]
 
     @cached_property
+    def by_launch(self) -> dict[int, float]:
+        """Launch → median ns per call, of those that were timed."""
+        timed = {record.launch: record.measurement for record in self.records if record.measurement.status in TIMED}
+        return {launch: statistics.median(found.samples_ns()) for launch, found in timed.items() if found.spans_ns}
+
+    @cached_property
     def medians(self) -> list[float]:
         """ns per call, one a launch that was timed."""
-        return [statistics.median(found.samples_ns()) for found in self.measurements if found.status in TIMED and found.spans_ns]
+        return list(self.by_launch.values())
 
     @cached_property
     def time(self) -> Estimate | None:

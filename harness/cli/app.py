@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from metalbench import __version__
-from metalbench.harness.cli import doctor, env, listing, run, selfcheck, show
+from metalbench.harness.cli import ab, compare, doctor, env, listing, run, selfcheck, show, transfer
 
 app = typer.Typer(
     name="bench",
@@ -19,6 +19,10 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("show")(show.show)
+app.command("compare")(compare.compare)
+app.command("ab")(ab.ab)
+app.command("export")(transfer.export)
+app.command("import")(transfer.import_)
 app.add_typer(listing.app, name="list")
 app.add_typer(env.app, name="env")
 app.command("selfcheck")(selfcheck.selfcheck)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -27,10 +27,13 @@ StoreOption = Annotated[
 
 
 class Context:
-    """What a command has before it knows what it is asked: ``bench.toml``, the plug-ins, and everything known by name."""
+    """What a command has before it knows what it is asked: ``bench.toml``, the plug-ins, and everything known by name.
 
-    def __init__(self, config: Config, plugins: list[str], catalog: Catalog) -> None:
-        self.config, self.plugins, self.catalog = config, plugins, catalog
+    ``imports``: folders in which workers look for packages before anywhere else.
+    """
+
+    def __init__(self, config: Config, plugins: list[str], catalog: Catalog, imports: Sequence[Path] = ()) -> None:
+        self.config, self.plugins, self.catalog, self.imports = config, plugins, catalog, imports
 
     @cached_property
     def recipes(self) -> Recipes:

@@ -49,7 +49,7 @@ def make_options(given: Given, columns: list[Column], ctx: context.Context) -> O
         suite=cast("Suite", suite),
         columns=columns,
         workloads=[catalog.workload(name).name for name in workloads],
-        cases=[_filter(text) for text in context.split(given.case)],
+        cases=[case_filter(text) for text in context.split(given.case)],
         variants=_variants(context.split(given.variant), workloads, catalog),
         throughput=given.protocol.startswith("throughput"),
         cold=given.protocol.endswith("cold"),
@@ -70,7 +70,8 @@ def chosen_columns(backends: list[str] | None, environments: list[str] | None, c
     return choose(named, environments or [], ctx.catalog, ctx.recipes)
 
 
-def _filter(text: str) -> tuple[str, str]:
+def case_filter(text: str) -> tuple[str, str]:
+    """``KEY=VALUE`` as a filter of cases. UsageError for anything else."""
     key, equals, value = text.partition("=")
     if not (key and equals and value):
         raise UsageError(f"--case {text!r} is not of the form key=value, such as causal=true or dtype=bfloat16.")

@@ -77,10 +77,14 @@ def write_json(run: Run, records: Sequence[Record], file: Path) -> None:
     """The native document, whole or not at all."""
     from metalbench.results.formats import native
 
+    write_whole(file, native.export(run, records), "the results are in the store, and `bench show --format json` prints them")
+
+
+def write_whole(file: Path, content: bytes, remedy: str) -> None:
+    """Write a file whole or not at all. UsageError where that can't be done."""
     scratch = file.with_name(file.name + ".new")
     try:
-        scratch.write_bytes(native.export(run, records))
+        scratch.write_bytes(content)
         scratch.replace(file)
     except OSError as error:
-        remedy = "the results are in the store, and `bench show --format json` prints them"
         raise UsageError(f"{file} can't be written: {error.strerror}; {remedy}.") from error

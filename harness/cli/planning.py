@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +31,7 @@ def planned(given: Given, ctx: context.Context, *, make: bool, quiet: bool) -> t
     wanted = chosen_columns(given.backend, given.env, ctx)
     options = make_options(given, [one.column for one in wanted], ctx)  # first, so that a mistake costs no installation
     if make:
-        options = msgspec.structs.replace(options, columns=[_there(one, ctx, quiet=quiet) for one in wanted])
+        options = msgspec.structs.replace(options, columns=[_importing(_there(one, ctx, quiet=quiet), ctx.imports) for one in wanted])
     capabilities = _capabilities(options, ctx)
     return make_plan(options, ctx.catalog, capabilities), capabilities
 
@@ -47,27 +49,48 @@ def _there(wanted: Wanted, ctx: context.Context, *, quiet: bool) -> Column:
     return Column(column.backend, provisioning.environment(recipe))
 
 
+def _importing(column: Column, folders: Sequence[Path]) -> Column:
+    """The column with ``folders`` first among the places where its workers look for packages."""
+    import msgspec
+
+    if not folders:
+        return column
+    variables = column.environment.variables | {"PYTHONPATH": os.pathsep.join(map(str, folders))}
+    return msgspec.structs.replace(column, environment=msgspec.structs.replace(column.environment, variables=variables))
+
+
 def _capabilities(options: Options, ctx: context.Context) -> Capabilities:
     from metalbench.harness.probing import Prober
 
     return Prober(ctx.catalog, ctx.recipes, options.plugins).probe(options.columns)
 
 
-def begin(results: Store, plan: Plan, label: str) -> Run:
-    import secrets
-
+def begin(results: Store, plan: Plan, label: str, *, name: str = "", commit: str = "", beside: str = "") -> Run:
+    """Put a run into the store. ``commit`` where it is not the one checked out here."""
     import msgspec
 
     from metalbench.harness.host import host
     from metalbench.harness.revisions import revision
     from metalbench.results.record import Run
 
-    started = time.time()
-    name = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started)) + "-" + secrets.token_hex(2)
-    document = msgspec.Raw(msgspec.json.encode(plan))
-    this = Run(id=name, started=started, label=label, host=host(), plan=document, revision=revision(Path.cwd()))
+    this = Run(
+        id=name or new_name(),
+        started=time.time(),
+        label=label,
+        host=host(),
+        plan=msgspec.Raw(msgspec.json.encode(plan)),
+        revision=commit or revision(Path.cwd()),
+        beside=beside,
+    )
     results.begin(this)
     return this
+
+
+def new_name() -> str:
+    """The id of a run: when it was begun, UTC, and what tells it from others of that second."""
+    import secrets
+
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + "-" + secrets.token_hex(2)
 
 
 def interrupted(results: Store, name: str) -> Run:

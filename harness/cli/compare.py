@@ -1,0 +1,132 @@
+"""``bench compare``: what changed between two runs, where that is sure."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from metalbench.harness.cli import context
+from metalbench.harness.cli.output import case_name, write_whole
+from metalbench.harness.cli.references import HOW, measured
+from metalbench.harness.cli.selection import BackendOption, CaseOption, VariantOption, WorkloadOption, selection
+from metalbench.harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from metalbench.harness.catalog import Catalog
+    from metalbench.results.comparison import Comparison
+    from metalbench.results.record import Cell
+
+
+class Format(StrEnum):
+    text = "text"
+    markdown = "markdown"
+    json = "json"
+
+
+FAILURES = (
+    "slower",
+    "faster",
+    "larger",
+    "smaller",
+    "wrong",
+    "fallback",
+    "unsupported",
+    "unavailable",
+    "failed",
+    "crashed",
+    "timeout",
+    "oom",
+)
+
+ThresholdOption = Annotated[float, typer.Option(metavar="PERCENT", min=0.0, max=1000.0, help="A smaller change of the median is no news.")]
+FailOnOption = Annotated[
+    list[str] | None, typer.Option(metavar="WHAT", help="Exit with status 1 for slower, larger, wrong, crashed … [repeatable]")
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
+SvgOption = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Also draw the intervals.")]
+
+
+def compare(
+    base: Annotated[str, typer.Argument(metavar="BASE", help=HOW)],
+    candidate: Annotated[str, typer.Argument(metavar="[CANDIDATE]", help="The same.")] = "latest",
+    workload: WorkloadOption = None,
+    backend: BackendOption = None,
+    case: CaseOption = None,
+    variant: VariantOption = None,
+    threshold: ThresholdOption = 3.0,
+    across: Annotated[bool, typer.Option("--across", help="Though machine, version, precision policy or protocol differ.")] = False,
+    fail_on: FailOnOption = None,
+    format: FormatOption = Format.text,  # noqa: A002 - the option's name
+    svg: SvgOption = None,
+    store: context.StoreOption = None,
+) -> None:
+    """Say of each cell whether the candidate is slower, faster or the same, where that is sure.
+
+    Both runs need launches enough: from five a side, ten see a change of 5 %. On a noisy machine `bench ab` tells more in less time.
+    """
+    from metalbench.results import comparison
+
+    failing = failures(fail_on)
+    ctx = context.load()
+    with context.opened_store(store, ctx.config) as results:
+        sides = [measured(name, results) for name in (base, candidate)]
+    wanted = selection(workload, backend, case, variant)
+    try:
+        found = comparison.compare(sides[0], sides[1], wanted=wanted, threshold=threshold / 100, across=across)
+    except comparison.IncomparableError as error:
+        raise UsageError(str(error)) from error
+    print_comparison(found, ctx.catalog, format, svg, failing)
+    if found.missing or not found.changes:
+        raise UsageError(_missing(found, ctx.catalog))
+    sys.exit(int(any(change.outcomes() & failing for change in found.changes)))
+
+
+def failures(fail_on: list[str] | None) -> frozenset[str]:
+    from metalbench.harness.errors import unknown
+
+    named = context.split(fail_on)
+    for name in named:
+        if name not in FAILURES:
+            raise unknown("outcome for --fail-on", name, FAILURES)
+    return frozenset(named)
+
+
+def print_comparison(found: Comparison, catalog: Catalog, format: Format, svg: Path | None, failing: frozenset[str]) -> None:  # noqa: A002
+    """On standard output; on GitHub the findings as annotations too, on standard error."""
+    import msgspec
+
+    from metalbench.results import comparison_report, intervals, printers
+
+    def naming(cell: Cell) -> str:
+        return case_name(cell, catalog)
+
+    if format == Format.json:
+        document = msgspec.json.encode(comparison_report.data(found, naming))
+        sys.stdout.write(msgspec.json.format(document, indent=1).decode() + "\n")
+    else:
+        shown = comparison_report.report(found, naming)
+        {Format.text: printers.print_text, Format.markdown: printers.print_markdown}[format](shown, sys.stdout)
+    if svg is not None:
+        write_whole(svg, intervals.svg(found, naming).encode(), "the comparison is printed all the same")
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in comparison_report.github_annotations(found.changes, naming, failing):
+            print(line, file=sys.stderr)
+
+
+def _missing(found: Comparison, catalog: Catalog) -> str:
+    """A cell that only one side has was not found equal: it was not compared."""
+    if not found.missing:
+        return f"Runs {found.base.id} and {found.candidate.id} have no cell that these options admit; leave one out."
+    from metalbench.harness.cli.output import cell_name
+
+    names = [f"{cell_name(cell, catalog)} · {cell.column_name} · {cell.variant} ({side} only)" for cell, side in found.missing]
+    shown = "; ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return (
+        f"{len(names)} cells are in one run only and were not compared: {shown}; measure them, or choose what both have by "
+        "--workload, --backend, --case, --variant."
+    )

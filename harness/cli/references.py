@@ -1,0 +1,66 @@
+"""What a user may call a run by: an id, a label, ``latest~1``, a git revision, a file, another store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metalbench.harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from metalbench.results.record import Record, Run
+    from metalbench.results.store import Store
+
+SQLITE = b"SQLite format 3\0"
+HOW = "An id, a label, latest, latest~1, a git revision, a file, or a store as PLACE or PLACE#RUN."
+
+
+def measured(name: str, results: Store) -> tuple[Run, list[Record]]:
+    """The run called ``name`` with its records; a store's or file's newest run where only that is named.
+
+    UsageError where there is none, or where the name stands for a revision that no run was made at.
+    """
+    if (run := results.find(name)) is not None:
+        return run, results.records(run.id)
+    place, _, inner = name.partition("#")
+    if "://" in place or _is_store(Path(place)):
+        return _from_store(place, inner or "latest")
+    if Path(place).is_file():
+        return _from_file(Path(place), inner)
+    if (run := _at_revision(name, results)) is not None:
+        return run, results.records(run.id)
+    return results.run(name), []  # raises, with the nearest names
+
+
+def _is_store(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SQLITE)) == SQLITE
+    except OSError:
+        return False
+
+
+def _from_store(place: str, name: str) -> tuple[Run, list[Record]]:
+    from metalbench.results.store import open_store
+
+    with open_store(place) as other:
+        run = other.run(name)
+        return run, other.records(run.id)
+
+
+def _from_file(path: Path, name: str) -> tuple[Run, list[Record]]:
+    raise NotImplementedError
+
+
+def _at_revision(name: str, results: Store) -> Run | None:
+    """The newest run made at a commit; None where ``name`` is no commit of the repository here."""
+    from metalbench.harness.revisions import DIRTY, resolve
+
+    commit = resolve(name, Path.cwd())
+    if not commit:
+        return None
+    if (run := results.at_revision(commit)) is not None:
+        return run
+    changed = results.at_revision(commit + DIRTY) is not None
+    how = "only with uncommitted changes" if changed else "by no run of this store"
+    raise UsageError(f"Revision {name} ({commit[:12]}) was measured {how}; check it out and `bench run` there, or use `bench ab`.")

@@ -1,0 +1,155 @@
+"""Two runs side by side: which cells belong together, whether they may be compared at all, and a verdict on each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from metalbench.results import evidence
+from metalbench.results.evidence import Pair
+from metalbench.results.record import GRAVITY, Cell, Record, Run
+from metalbench.results.summary import Summary, summarise
+from metalbench.results.verdicts import THRESHOLD, Evidence, Judgement, judge
+
+#: what must agree between two cells, beside their being the same one, and how it is called
+AGREEMENT = {"version": "version of the workload", "policy": "precision policy", "protocol": "protocol"}
+
+MEMORY_VERDICTS = {"slower": "larger", "faster": "smaller", "same": "same", "unsure": "unsure"}
+
+
+class IncomparableError(Exception):
+    """The runs can't be compared as asked; the message is one sentence that says what differs and the remedy."""
+
+
+class Change(NamedTuple):
+    """A cell on both sides. ``time`` is None unless both gave right answers, ``memory`` unless both have a peak of one kind."""
+
+    base: Summary
+    candidate: Summary
+    time: Judgement | None
+    memory: Judgement | None
+    memory_kind: str
+
+    @property
+    def status(self) -> str:
+        """``ok → wrong`` where the status changed, the status where it is another than ok on both sides; else empty."""
+        before, after = self.base.status, self.candidate.status
+        return f"{before} → {after}" if before != after else "" if after == "ok" else after
+
+    @property
+    def worsened(self) -> bool:
+        return GRAVITY.index(self.candidate.status) < GRAVITY.index(self.base.status)
+
+    @property
+    def versions(self) -> str:
+        """What differs between the facts of both, such as ``torch 2.12.1 → 2.13.0``."""
+        before, after = self.base.facts, self.candidate.facts
+        names = [name for name in after if name in before and before[name] != after[name]]
+        return ", ".join(f"{name} {before[name]} → {after[name]}" for name in names)
+
+    @property
+    def memory_verdict(self) -> str:
+        """``larger``, ``smaller``, ``same`` or ``unsure``; empty where there is nothing to compare."""
+        return MEMORY_VERDICTS[self.memory.verdict] if self.memory else ""
+
+    def outcomes(self) -> frozenset[str]:
+        """What ``--fail-on`` may name: the verdict on the time, larger or smaller memory, and a status that was not there before."""
+        arrived = self.candidate.status if self.base.status != self.candidate.status else ""
+        return frozenset({self.time.verdict if self.time else "", self.memory_verdict, arrived} - {"", "same", "unsure"})
+
+
+class Comparison(NamedTuple):
+    """``changes`` are the worst first. ``missing``: cells that only one side has, and which it is."""
+
+    base: Run
+    candidate: Run
+    changes: list[Change]
+    missing: list[tuple[Cell, str]]
+    threshold: float
+
+
+def compare(
+    base: tuple[Run, Sequence[Record]],
+    candidate: tuple[Run, Sequence[Record]],
+    *,
+    wanted: Callable[[Cell], bool] = lambda _: True,
+    threshold: float = THRESHOLD,
+    across: bool = False,
+) -> Comparison:
+    """Every cell that ``wanted`` admits, judged together.
+
+    Raises IncomparableError where the machine, a workload's version, the precision policy or the protocol differ, unless ``across`` them.
+    """
+    sides = [[summary for summary in summarise(run, records) if wanted(summary.cell)] for run, records in (base, candidate)]
+    pairs, missing = _match(*sides)
+    if not across:
+        _agree(base[0], candidate[0], pairs)
+    in_turn = base[0].beside == candidate[0].id and candidate[0].beside == base[0].id
+    on_time = evidence.of_pairs if in_turn else evidence.of_runs
+    return Comparison(base[0], candidate[0], _judged(pairs, on_time, threshold), missing, threshold)
+
+
+def changes(pairs: Sequence[Pair], times: Mapping[int, Judgement], threshold: float) -> list[Change]:
+    """The worst first. ``times``: place in ``pairs`` → the verdict on its time; those on memory are made here."""
+    peaks = {place: found for place, (a, b) in enumerate(pairs) if a.ranked and b.ranked and (found := evidence.of_peaks(a, b))}
+    memory = dict(zip(peaks, judge([found for found, _ in peaks.values()], threshold=threshold), strict=True))
+    kinds = {place: kind for place, (_, kind) in peaks.items()}
+    return sorted((Change(a, b, times.get(n), memory.get(n), kinds.get(n, "")) for n, (a, b) in enumerate(pairs)), key=_badness)
+
+
+def _judged(pairs: Sequence[Pair], on_time: Callable[[Sequence[Pair]], list[Evidence]], threshold: float) -> list[Change]:
+    """Only right answers take part in ratios."""
+    ranked = [place for place, (a, b) in enumerate(pairs) if a.ranked and b.ranked]
+    times = judge(on_time([pairs[place] for place in ranked]), threshold=threshold)
+    return changes(pairs, dict(zip(ranked, times, strict=True)), threshold)
+
+
+def _badness(change: Change) -> tuple[int, int, float]:
+    """Orders changes, the worst first: what broke, then by verdict on the time, memory and ratio."""
+    if change.base.status != change.candidate.status:
+        return (0 if change.worsened else 5, 0, 0.0)
+    grew = change.memory_verdict == "larger"
+    if change.time is None:
+        return (2 if grew else 6, 0, 0.0)
+    place = {"slower": 1, "unsure": 3, "same": 4, "faster": 5}[change.time.verdict]
+    return (min(place, 2) if grew else place, 1, -change.time.ratio)
+
+
+def _match(base: Sequence[Summary], candidate: Sequence[Summary]) -> tuple[list[Pair], list[tuple[Cell, str]]]:
+    """Cells of both that are the same one; a backend that each side has in one environment is the same in both."""
+    alone = [_single_environments(side) for side in (base, candidate)]
+    ours, theirs = (
+        {_identity(summary.cell, single): summary for summary in side} for side, single in zip((base, candidate), alone, strict=True)
+    )
+    pairs = [(summary, theirs[key]) for key, summary in ours.items() if key in theirs]
+    missing = [(summary.cell, "base") for key, summary in ours.items() if key not in theirs]
+    return pairs, missing + [(summary.cell, "candidate") for key, summary in theirs.items() if key not in ours]
+
+
+def _single_environments(side: Sequence[Summary]) -> set[str]:
+    """The backends that a run has in one environment only."""
+    columns = {summary.cell.column for summary in side}
+    backends = [backend for backend, _ in columns]
+    return {backend for backend in backends if backends.count(backend) == 1}
+
+
+def _identity(cell: Cell, single: set[str]) -> tuple[str, ...]:
+    case = msgspec.json.encode(cell.case, order="deterministic").decode()
+    return cell.workload, case, cell.backend, "" if cell.backend in single else cell.environment, cell.variant
+
+
+def _agree(base: Run, candidate: Run, pairs: Sequence[Pair]) -> None:
+    differences = []
+    if base.host.key != candidate.host.key:
+        names = [run.host.facts.get("chip", run.host.key) for run in (base, candidate)]
+        differences.append(f"the machine ({names[0]} and {names[1]})" if names[0] != names[1] else "the machine or its system's build")
+    for field, name in AGREEMENT.items():
+        values = {(str(getattr(a.cell, field)), str(getattr(b.cell, field))) for a, b in pairs}
+        differences += [f"the {name} ({one} and {other})" for one, other in sorted(values) if one != other]
+    if differences:
+        raise IncomparableError(
+            f"Runs {base.id} and {candidate.id} differ in {', '.join(differences)}, so that a ratio would not be the work's; "
+            "give --across to have it nevertheless."
+        )

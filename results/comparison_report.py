@@ -1,0 +1,158 @@
+"""A comparison as it is shown: one table, the worst first; as data for programs; as GitHub's annotations."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from metalbench.results.comparison import Change, Comparison
+from metalbench.results.layout import Field, Naming, Report, Table, text
+from metalbench.results.quantities import Quantity, printable
+from metalbench.results.record import Cell, Run
+from metalbench.results.verdicts import FALSE_DISCOVERY, Judgement
+
+FORMAT = "metalbench-comparison/1"
+LONGEST = 300  #: rows; a comment on GitHub holds 65 536 characters
+NO_TIME: Field = [[Quantity(None)]]
+
+
+def report(comparison: Comparison, naming: Naming) -> Report:
+    changes = comparison.changes
+    table = Table("Cells, the worst first", ["cell", "base", "candidate", "ratio", "verdict", "peak memory"], [])
+    table.rows.extend(_row(change, naming) for change in changes[:LONGEST])
+    tables = [table] if changes else []
+    if comparison.missing:
+        rows = [[text(name(cell, naming)), text(side)] for cell, side in comparison.missing]
+        tables.append(Table("Cells that only one side has", ["cell", "side"], rows))
+    return Report("Comparison", _facts(comparison), _legend(comparison), tables)
+
+
+def name(cell: Cell, naming: Naming) -> str:
+    return f"{cell.workload} {naming(cell)} · {cell.column_name} · {cell.variant}"
+
+
+def _facts(comparison: Comparison) -> list[tuple[str, str]]:
+    changes = comparison.changes
+    counts = Counter(change.time.verdict if change.time else "not timed on both sides" for change in changes)
+    told = [f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda item: _ORDER.get(item[0], 9))]
+    broken = sum(change.base.status != change.candidate.status for change in changes)
+    memory = Counter(change.memory_verdict for change in changes)
+    told += [f"{memory[verdict]} {verdict} in memory" for verdict in ("larger", "smaller") if memory[verdict]]
+    told += [f"{broken} of another status"] if broken else []
+    return [
+        ("base", _run(comparison.base)),
+        ("candidate", _run(comparison.candidate)),
+        ("verdicts", ", ".join(told) or "none"),
+        *(("versions", versions) for versions in _versions(changes)),
+        *([("launches", few)] if (few := _few(changes)) else []),
+        *([("shown", f"the worst {LONGEST} of {len(changes)} cells")] if len(changes) > LONGEST else []),
+    ]
+
+
+def _few(changes: Sequence[Change]) -> str:
+    least = min((min(len(side.medians) for side in (change.base, change.candidate)) for change in changes if change.time), default=5)
+    return f"some cells have {least} a side; fewer than 5 can't tell a change from chance" if least < 5 else ""
+
+
+_ORDER = {"slower": 0, "faster": 1, "same": 2, "unsure": 3}
+
+
+def _run(run: Run) -> str:
+    began = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.started))
+    words = [run.id, f"“{run.label}”" if run.label else "", f"{began} UTC", f"revision {run.revision}" if run.revision else ""]
+    return ", ".join(filter(None, [*words, run.host.facts.get("chip", "")]))
+
+
+def _versions(changes: Iterable[Change]) -> list[str]:
+    return list(dict.fromkeys(f"{change.candidate.cell.backend}: {change.versions}" for change in changes if change.versions))
+
+
+def _legend(comparison: Comparison) -> str:
+    return (
+        f"Ratios are candidate over base, of medians over launches, with intervals adjusted for all cells. Slower and faster: the interval "
+        f"excludes 1 and the ratio is beyond {comparison.threshold:.3g} (of all such verdicts at most {FALSE_DISCOVERY:.0%} false). "
+        "Same: the 90 % interval lies within that. Unsure: more launches would tell."
+    )
+
+
+def _row(change: Change, naming: Naming) -> list[Field]:
+    base, candidate, judged = change.base, change.candidate, change.time
+    times: list[Field] = [[[Quantity(side.time.median, "duration")]] if side.time else NO_TIME for side in (base, candidate)]
+    verdict = change.status or (judged.verdict.upper() if judged else "–")
+    memory = NO_TIME
+    if change.memory:
+        words = [Quantity(change.memory_verdict.upper())] if change.memory_verdict in {"larger", "smaller"} else []
+        memory = [[Quantity(change.memory.ratio, "ratio"), *words, Quantity(f"({change.memory_kind})")]]
+    return [text(name(candidate.cell, naming)), *times, [[Quantity(interval(judged))]], text(verdict), memory]
+
+
+def interval(judged: Judgement | None) -> str:
+    """``1.062× (1.041 … 1.083)``; the interval is left out where nothing is known of the spread."""
+    if judged is None:
+        return "–"
+    known = f" ({judged.low:.3f} … {judged.high:.3f})" if judged.low > 0 and judged.high < 1e6 else ""
+    return f"{judged.ratio:.3f}×{known}"
+
+
+def data(comparison: Comparison, naming: Naming) -> dict[str, Any]:
+    """For JSON. Bounds that aren't known are null."""
+    return {
+        "format": FORMAT,
+        "base": _run_data(comparison.base),
+        "candidate": _run_data(comparison.candidate),
+        "threshold": comparison.threshold,
+        "false_discovery": FALSE_DISCOVERY,
+        "cells": [_change_data(change, naming) for change in comparison.changes],
+        "missing": [{"cell": name(cell, naming), "side": side} for cell, side in comparison.missing],
+    }
+
+
+def _run_data(run: Run) -> dict[str, Any]:
+    return {"id": run.id, "label": run.label, "started": run.started, "revision": run.revision, "host": run.host.key}
+
+
+def _change_data(change: Change, naming: Naming) -> dict[str, Any]:
+    cell = change.candidate.cell
+    return {
+        "workload": cell.workload,
+        "case": cell.case,
+        "name": naming(cell),
+        "backend": cell.backend,
+        "environment": cell.environment,
+        "variant": cell.variant,
+        "status": [change.base.status, change.candidate.status],
+        "median_ns": [side.time.median if side.time else None for side in (change.base, change.candidate)],
+        "launches": [len(side.medians) for side in (change.base, change.candidate)],
+        "time": _judgement_data(change.time),
+        "memory": (_judgement_data(change.memory) or {}) | {"verdict": change.memory_verdict} if change.memory else None,
+        "memory_kind": change.memory_kind or None,
+        "versions": change.versions or None,
+    }
+
+
+def _judgement_data(judged: Judgement | None) -> dict[str, Any] | None:
+    if judged is None:
+        return None
+    bounds = (judged.low if judged.low > 0 else None, judged.high if math.isfinite(judged.high) and judged.high < 1e300 else None)
+    return {"verdict": judged.verdict, "ratio": judged.ratio, "low": bounds[0], "high": bounds[1]}
+
+
+def github_annotations(changes: Sequence[Change], naming: Naming, failing: frozenset[str]) -> list[str]:
+    """GitHub's workflow commands, one a cell that is slower, larger or worse off; errors where ``failing`` names what it is."""
+    out = []
+    for change in changes:
+        outcomes = change.outcomes()
+        if not (change.worsened or outcomes & {"slower", "larger"}):
+            continue
+        level = "error" if outcomes & failing else "warning"
+        what = change.status if change.worsened else f"{interval(change.time)} {'/'.join(sorted(outcomes))}"
+        out.append(f"::{level} title=metalbench::{_escaped(f'{name(change.candidate.cell, naming)}: {what}')}")
+    return out
+
+
+def _escaped(message: str) -> str:
+    """As the runner unescapes it."""
+    return printable(message).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

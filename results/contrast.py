@@ -1,0 +1,76 @@
+"""What launches say of a ratio of two times. Pure.
+
+A launch's median is one observation: samples within a process are not independent. Times are positive and skewed, their logarithms
+nearly normal, and the logarithm of a ratio is a difference of logarithms, to which Student's t applies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+LEAST_SPREAD = 0.002  #: relative; no process repeats itself better than this, however alike three launches may look
+
+
+class Contrast(NamedTuple):
+    """Of log(candidate / base): the estimate to show, the centre of its distribution, that one's standard error and degrees of freedom.
+
+    ``point`` is from medians, which a reader can check; ``centre`` from means. No standard error where there is a single observation.
+    ``doubt``: by how much the machine itself was another between the sides; an effect within it is none of the work's.
+    """
+
+    point: float
+    centre: float
+    error: float | None
+    freedom: float
+    doubt: float = 0.0
+
+    @property
+    def p(self) -> float:
+        """Two-sided, for no difference; 1 where nothing is known of the spread."""
+        if self.error is None:
+            return 1.0
+        from scipy.special import stdtr  # noqa: PLC0415 - not before something is compared
+
+        return min(1.0, 2 * float(stdtr(self.freedom, -max(0.0, abs(self.centre) - self.doubt) / self.error)))
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Around the centre, ``doubt`` included; infinite where nothing is known of the spread."""
+        if self.error is None:
+            return -math.inf, math.inf
+        from scipy.special import stdtrit  # noqa: PLC0415
+
+        reach = float(stdtrit(self.freedom, (1 + level) / 2)) * self.error + self.doubt
+        return self.centre - reach, self.centre + reach
+
+
+def unpaired(base: Sequence[float], candidate: Sequence[float], least_spread: float = LEAST_SPREAD) -> Contrast:
+    """From the positive launch medians of two runs, by Welch's method (Biometrika 34, 1947)."""
+    logs = [np.log(base), np.log(candidate)]
+    point = float(np.median(logs[1]) - np.median(logs[0]))
+    centre = float(np.mean(logs[1]) - np.mean(logs[0]))
+    if min(len(base), len(candidate)) < 2:
+        return Contrast(point, centre, None, 0)
+    a, b = (max(float(np.var(side, ddof=1)), least_spread**2) / len(side) for side in logs)
+    freedom = (a + b) ** 2 / (a**2 / (len(base) - 1) + b**2 / (len(candidate) - 1))
+    return Contrast(point, centre, math.sqrt(a + b), freedom)
+
+
+def paired(log_ratios: Sequence[float]) -> Contrast:
+    """From log(candidate / base) of pairs that were measured side by side."""
+    point, centre = float(np.median(log_ratios)), float(np.mean(log_ratios))
+    if len(log_ratios) < 2:
+        return Contrast(point, centre, None, 0)
+    spread = max(float(np.std(log_ratios, ddof=1)), LEAST_SPREAD)
+    return Contrast(point, centre, spread / math.sqrt(len(log_ratios)), len(log_ratios) - 1)
+
+
+def steady(base: Sequence[float], candidate: Sequence[float], spread: float) -> Contrast:
+    """From figures that hardly vary between launches, so that one on each side will do: the relative ``spread`` is known, or exceeded."""
+    if min(len(base), len(candidate)) > 1:
+        return unpaired(base, candidate, spread)
+    effect = math.log(float(np.median(candidate)) / float(np.median(base)))
+    return Contrast(effect, effect, spread * math.sqrt(1 / len(base) + 1 / len(candidate)), math.inf)

@@ -1,0 +1,78 @@
+"""What the launches of two sides say of each cell's time and memory, for verdicts on all of them together."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+
+from metalbench.results import shuffles
+from metalbench.results.contrast import paired, steady, unpaired
+from metalbench.results.summary import Summary
+from metalbench.results.verdicts import Evidence
+
+MEMORY_SPREAD = 0.005  #: relative standard deviation of a process's peak between launches that do the same
+
+Pair = tuple[Summary, Summary]  #: a cell of the base and the same of the candidate
+
+
+def of_runs(pairs: Sequence[Pair]) -> list[Evidence]:
+    """From two runs that were measured one after the other, on a machine that may have changed its speed in between."""
+    if not pairs:
+        return []
+    sides = [
+        _matrix([{launch: math.log(ns) for launch, ns in side.by_launch.items()} for side in sides]) for sides in zip(*pairs, strict=True)
+    ]
+    shares = shuffles.of_launches(*sides)
+    doubts = _doubts(pairs)
+    contrasts = [unpaired(a.medians, b.medians)._replace(doubt=doubts[a.cell.column]) for a, b in pairs]
+    return [Evidence(contrast, share, shares.least) for contrast, share in zip(contrasts, shares.shares, strict=True)]
+
+
+def of_pairs(pairs: Sequence[Pair]) -> list[Evidence]:
+    """From launches that were measured side by side: those of one number are a pair."""
+    if not pairs:
+        return []
+    ratios = [{n: math.log(b.by_launch[n] / a.by_launch[n]) for n in a.by_launch if n in b.by_launch} for a, b in pairs]
+    shares = shuffles.of_pairs(_matrix(ratios))
+    return [Evidence(paired(list(own.values())), share, shares.least) for own, share in zip(ratios, shares.shares, strict=True)]
+
+
+def of_peaks(base: Summary, candidate: Summary) -> tuple[Evidence, str] | None:
+    """Of the device's peaks where both have them from one source, else of those of processes that did nothing else; and which it is."""
+    passes = [[found.memory for found in side.measurements if found.memory is not None] for side in (base, candidate)]
+    device = [[(float(m.device_peak), m.device_source) for m in side if m.device_peak] for side in passes]
+    process = [[(float(m.process_peak), m.process_source) for m in side if m.process_peak and not m.process_shared] for side in passes]
+    for kind, (ours, theirs) in (("device", device), ("process", process)):
+        if ours and theirs and {source for _, source in ours} == {source for _, source in theirs}:
+            return Evidence(steady([peak for peak, _ in ours], [peak for peak, _ in theirs], MEMORY_SPREAD)), kind
+    return None
+
+
+def _matrix(rows: Sequence[dict[int, float]]) -> shuffles.Floats:
+    """[cells, launches], NaN for what is not there."""
+    launches = sorted({launch for row in rows for launch in row})
+    return np.array([[row.get(launch, math.nan) for launch in launches] for row in rows])
+
+
+def _doubts(pairs: Sequence[Pair]) -> dict[tuple[str, str], float]:
+    """Column of the base → by how much, as a logarithm, its fixed product took another time on the other side; 0 where it isn't known."""
+    shifts: dict[tuple[str, str], list[float]] = {}
+    for base, candidate in pairs:
+        ours, theirs = _sentinels(base), _sentinels(candidate)
+        for size in ours.keys() & theirs.keys():
+            shifts.setdefault(base.cell.column, []).append(statistics.fmean(theirs[size]) - statistics.fmean(ours[size]))
+        shifts.setdefault(base.cell.column, [])
+    return {column: abs(statistics.median(own)) if own else 0.0 for column, own in shifts.items()}
+
+
+def _sentinels(summary: Summary) -> dict[int, list[float]]:
+    """Size → logarithms of the times of the sentinel, where its size is on record."""
+    found: dict[int, list[float]] = {}
+    for measurement in summary.measurements:
+        for ns in (measurement.sentinel_before_ns, measurement.sentinel_after_ns):
+            if ns and measurement.sentinel_size:
+                found.setdefault(measurement.sentinel_size, []).append(math.log(ns))
+    return found
