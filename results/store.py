@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import struct
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -50,11 +51,15 @@ class Store:
 
     def begin(self, run: Run) -> None:
         with self._transaction() as db:
-            facts = msgspec.json.encode(run.host.facts).decode()
-            db.execute(self._insert(schema.host).values(key=run.host.key, facts=facts).on_conflict_do_nothing())
-            values = {"id": run.id, "started": run.started, "label": run.label, "host": run.host.key, "state": run.state}
-            values |= {"plan": bytes(run.plan).decode(), "revision": run.revision, "beside": run.beside}
-            db.execute(self._insert(schema.run).values(**values))
+            db.execute(self._beginning(db, run))
+
+    def _beginning(self, db: sa.Connection, run: Run) -> Any:
+        """The statement that puts a run in, its host being there."""
+        facts = msgspec.json.encode(run.host.facts).decode()
+        db.execute(self._insert(schema.host).values(key=run.host.key, facts=facts).on_conflict_do_nothing())
+        values = {"id": run.id, "started": run.started, "label": run.label, "host": run.host.key, "state": run.state}
+        values |= {"plan": bytes(run.plan).decode(), "revision": run.revision, "beside": run.beside}
+        return self._insert(schema.run).values(**values)
 
     def finish(self, run_id: str, state: RunState) -> None:
         with self._transaction() as db:
@@ -79,17 +84,31 @@ class Store:
 
     def add(self, run_id: str, record: Record) -> None:
         """Keep a record and take the run's mark away, at once or not at all. A second record of the same launch is ignored."""
+        with self._transaction() as db:
+            self._add(db, run_id, record)
+            db.execute(schema.mark.delete().where(schema.mark.c.run == run_id))
+
+    def receive(self, run: Run, records: Iterable[Record]) -> int:
+        """Keep a run that was measured elsewhere, whole or not at all; how many of its records were not here yet."""
+        with self._transaction(writing=True) as db:
+            db.execute(self._beginning(db, run).on_conflict_do_nothing())
+            new = sum(self._add(db, run.id, record) for record in records)
+            if run.state == "finished":
+                db.execute(schema.run.update().where(schema.run.c.id == run.id).values(state=run.state))
+        return new
+
+    def _add(self, db: sa.Connection, run_id: str, record: Record) -> int:
+        """The number of records that this made, 0 or 1."""
         key = record.cell.key()
         bare = msgspec.structs.replace(record.measurement, spans_ns=[])
         host = sa.select(schema.run.c.host).where(schema.run.c.id == run_id).scalar_subquery()
         spans = struct.pack(f"<{len(record.measurement.spans_ns)}q", *record.measurement.spans_ns)
         values = {"run": run_id, "cell": key, "launch": record.launch, "started": record.started, "spans": spans}
-        with self._transaction() as db:
-            fields = msgspec.json.encode(record.cell).decode()
-            db.execute(self._insert(schema.cell).values(key=key, fields=fields).on_conflict_do_nothing())
-            measurement = msgspec.json.encode(bare).decode()
-            db.execute(self._insert(schema.record).values(host=host, measurement=measurement, **values).on_conflict_do_nothing())
-            db.execute(schema.mark.delete().where(schema.mark.c.run == run_id))
+        fields = msgspec.json.encode(record.cell).decode()
+        db.execute(self._insert(schema.cell).values(key=key, fields=fields).on_conflict_do_nothing())
+        measurement = msgspec.json.encode(bare).decode()
+        made = db.execute(self._insert(schema.record).values(host=host, measurement=measurement, **values).on_conflict_do_nothing())
+        return int(made.rowcount)
 
     def records(self, run_id: str) -> list[Record]:
         """The run's records in the order they were made."""
@@ -109,8 +128,8 @@ class Store:
         with self._transaction() as db:
             return [_decode(row) for row in db.execute(query)]
 
-    def runs(self, limit: int) -> list[RunSummary]:
-        """The newest first."""
+    def runs(self, limit: int | None = None) -> list[RunSummary]:
+        """The newest first, all of them without a ``limit``."""
         count = sa.select(sa.func.count()).where(schema.record.c.run == schema.run.c.id).scalar_subquery()
         columns = (schema.run.c.id, schema.run.c.started, schema.run.c.label, schema.run.c.state, count)
         with self._transaction() as db:

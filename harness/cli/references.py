@@ -49,7 +49,19 @@ def _from_store(place: str, name: str) -> tuple[Run, list[Record]]:
 
 
 def _from_file(path: Path, name: str) -> tuple[Run, list[Record]]:
-    raise NotImplementedError
+    """The newest run of a file in any format that can be imported, or the one of this id or label in it."""
+    from metalbench.results import interchange
+    from metalbench.results.formats.base import FormatError
+
+    try:
+        _, reading = interchange.read(path.read_bytes())
+    except FormatError as error:
+        raise UsageError(f"{path}: {error}.") from error
+    runs = [(run, records) for run, records in reading.runs if name in {"", run.id, run.label}]
+    if reading.problems or not runs:
+        problem = reading.problems[0] if reading.problems else f"there is no run called {name!r} in it" if name else "it holds no results"
+        raise UsageError(f"{path}: {problem}; `bench import` takes what is whole of it into the store.")
+    return max(runs, key=lambda found: found[0].started)
 
 
 def _at_revision(name: str, results: Store) -> Run | None:

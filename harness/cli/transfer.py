@@ -15,11 +15,6 @@ from metalbench.harness.errors import UsageError, unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from metalbench.results.record import Record, Run
-    from metalbench.results.store import Store
-
-EVERY = sys.maxsize  #: more runs than any store has
-
 
 def export(
     format: Annotated[str, typer.Argument(metavar="FORMAT", help="csv, jsonl, pytest-benchmark … (a wrong one lists them all).")],  # noqa: A002 - the argument's name
@@ -40,7 +35,7 @@ def export(
     if every and runs:
         raise UsageError("--all exports every run: name runs or give --all, not both.")
     with context.opened_store(store, context.load().config) as results:
-        names = [summary.id for summary in results.runs(EVERY)] if every else runs or ["latest"]
+        names = [summary.id for summary in results.runs()] if every else runs or ["latest"]
         if not names:
             raise UsageError("The store holds no runs yet; `bench run` makes one.")
         chosen = {run.id: run for run in map(results.run, names)}
@@ -60,6 +55,8 @@ def import_(
     store: context.StoreOption = None,
 ) -> None:
     """Take runs from files into the store. What a file has that is whole is kept; what is there already is not stored twice."""
+    import msgspec
+
     from metalbench.results import interchange
     from metalbench.results.formats.base import FormatError
     from metalbench.results.quantities import printable
@@ -75,7 +72,8 @@ def import_(
             except (FormatError, OSError) as error:
                 problems = [str(error) if isinstance(error, FormatError) else f"can't be read: {error.strerror}"]
             else:
-                new = sum(_keep(results, run, records, label) for run, records in reading.runs)
+                runs = [(run if label is None else msgspec.structs.replace(run, label=label), records) for run, records in reading.runs]
+                new = sum(results.receive(run, records) for run, records in runs)
                 count = sum(len(records) for _, records in reading.runs)
                 print(f"{file}: {name}, {_count(len(reading.runs), 'run')}, {_count(count, 'record')}, {new} new")
                 problems = reading.problems or ([] if reading.runs else ["holds no results"])
@@ -102,23 +100,6 @@ def _put(pieces: Iterable[bytes], output: Path | None) -> None:
     finally:
         with contextlib.suppress(OSError):
             scratch.unlink()
-
-
-def _keep(results: Store, run: Run, records: Iterable[Record], label: str | None) -> int:
-    """How many of the records are new. A run counts as interrupted until all it has is stored."""
-    import msgspec
-
-    known = any(summary.id == run.id for summary in results.runs(EVERY))
-    if not known:
-        results.begin(msgspec.structs.replace(run, label=run.label if label is None else label, state="interrupted"))
-    there = {(record.cell.key(), record.launch) for record in results.records(run.id)}
-    given = {(record.cell.key(), record.launch): record for record in records}
-    new = [record for launch, record in given.items() if launch not in there]
-    for record in new:
-        results.add(run.id, record)
-    if not known or run.state == "finished":
-        results.finish(run.id, run.state)
-    return len(new)
 
 
 def _count(count: int, what: str) -> str:

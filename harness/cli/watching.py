@@ -36,7 +36,11 @@ class Lines(Watcher):
     def looked(self, look: Look, judged: dict[int, Judgement]) -> None:
         counts = Counter(found.verdict for found in judged.values())
         told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("slower", "faster", "same", "unsure") if counts[verdict])
-        print(f"After {look.pairs} pairs, {duration(time.monotonic() - self._began)}: {told or 'nothing to compare'}", file=sys.stderr, flush=True)
+        print(
+            f"After {look.pairs} pairs, {duration(time.monotonic() - self._began)}: {told or 'nothing to compare'}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 class Display(Lines):
