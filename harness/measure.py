@@ -65,20 +65,43 @@ def measure(
     clock: Clock = time.perf_counter_ns,
     asleep: Clock = lambda: 0,
 ) -> Timing:
-    """Warm ``work`` up for at most ``warmup`` seconds, choose the calls a sample, and sample until the first rule says stop.
+    """Warm ``work`` up, choose the calls a sample, and sample until the first rule says stop: a ``Sampler``'s life."""
+    sampler = Sampler(work, before=before, clock=clock, asleep=asleep)
+    sampler.warm_up(warmup, calls=calls, least_span=least_span)
+    sampler.sample(rules)
+    return sampler.timing
 
-    A sample has as many calls as make ``least_span`` nanoseconds, within the bounds ``calls``. ``before`` runs before each sample,
-    outside the clock; ``asleep`` says how many nanoseconds the machine has slept so far. The garbage collector rests meanwhile: its
-    pauses are the host's, not the framework's.
+
+class Sampler:
+    """Takes samples of ``work`` and keeps them in ``timing``.
+
+    ``before`` runs before each sample, outside the clock; ``asleep`` says how many nanoseconds the machine has slept so far. The garbage
+    collector rests meanwhile: its pauses are the host's, not the framework's.
     """
-    timing = Timing(calls=calls[0])
-    sample = _sampler(work, before, clock)
-    with _collector_off():
-        per_call = _warm_up(sample, timing, warmup * 1e9, clock)
-        least = 1.25 * max(least_span, RESOLUTIONS * clock_resolution(clock))  # warm-up overestimates a call a little
-        timing.calls = min(max(math.ceil(least / per_call), calls[0]), calls[1])
-        _sample(sample, timing, rules, clock, asleep)
-    return timing
+
+    def __init__(
+        self,
+        work: Work,
+        *,
+        before: Callable[[], object] | None = None,
+        clock: Clock = time.perf_counter_ns,
+        asleep: Clock = lambda: 0,
+    ) -> None:
+        self._span, self._clock, self._asleep = _sampler(work, before, clock), clock, asleep
+        self.timing = Timing()
+
+    def warm_up(self, seconds: float, *, calls: tuple[int, int] = (1, sys.maxsize), least_span: int = LEAST_SPAN) -> None:
+        """For at most ``seconds``; then choose as many calls a sample as make ``least_span`` nanoseconds, within the bounds ``calls``."""
+        self.timing.calls = calls[0]
+        with _collector_off():
+            per_call = _warm_up(self._span, self.timing, seconds * 1e9, self._clock)
+        least = 1.25 * max(least_span, RESOLUTIONS * clock_resolution(self._clock))  # warm-up overestimates a call a little
+        self.timing.calls = min(max(math.ceil(least / per_call), calls[0]), calls[1])
+
+    def sample(self, rules: Sequence[Rule]) -> None:
+        """Until the first rule is met by the samples of this time."""
+        with _collector_off():
+            _sample(self._span, self.timing, rules, self._clock, self._asleep)
 
 
 def _sampler(work: Work, before: Callable[[], object] | None, clock: Clock) -> Callable[[int], int]:
@@ -116,6 +139,7 @@ def _warm_up(sample: Callable[[int], int], timing: Timing, bound: float, clock: 
 def _sample(sample: Callable[[int], int], timing: Timing, rules: Sequence[Rule], clock: Clock, asleep: Clock) -> None:
     """Take samples until a rule is met; looks get rarer as samples get more, so that asking costs little."""
     samples: list[float] = []
+    timing.stop = ""
     next_look = 1
     start, before = clock(), asleep()
     while not timing.stop:

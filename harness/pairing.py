@@ -1,26 +1,28 @@
 """Two ways of doing the same work, measured side by side: what changes on the machine changes for both.
 
-A pair is a fresh worker for each side. Each cell is measured four times in it, base, candidate, candidate, base, or the other way
-round, so that whatever drifts evenly adds as much to one side as to the other; the two halves of a side make one launch.
+A pair is a fresh worker for each side. In it a cell is built on both sides, and then they take their samples in turn, some milliseconds
+each: base, candidate, candidate, base, and so on, so that whatever drifts or disturbs adds as much to one side as to the other.
 """
 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-import msgspec
-
 from metalbench.harness.environments import Column
 from metalbench.harness.executor import Worker
 from metalbench.harness.ledger import Ledger
+from metalbench.harness.protocol import Begin, Finish, Job, Take
 from metalbench.harness.scheduler import Listener
 from metalbench.harness.station import Station
-from metalbench.results.record import GRAVITY, TIMED, Cell, Measurement
+from metalbench.results.record import Cell, Measurement
 
 ORDERS = ((0, 1, 1, 0), (1, 0, 0, 1))
+ROUNDS = 16  #: of four turns each, in which a side uses its budget up
+LEAST_ROUNDS = 4  #: where calls are so long that a turn takes more than its share
 
 
 class Side(NamedTuple):
@@ -90,42 +92,48 @@ class Pairing:
 
     def _run_cell(self, workers: Sequence[Worker | None], place: int, pair: int) -> bool:
         """Measure a cell on both sides and keep what was found; whether the workers survived it."""
-        halves: tuple[list[Measurement], list[Measurement]] = ([], [])
-        calls, alive = None, True
-        for turn in self._rng.choice(ORDERS):
-            side, worker, found = self._sides[turn], workers[turn], halves[turn]
-            cell = side.cells[place]
-            if not alive or worker is None or side.ledger.is_done(cell, pair) or (found and found[0].status not in TIMED):
-                continue
-            side.ledger.mark(cell, pair)
-            self._listener.started(cell, pair)
-            measurement, alive = side.station.measure(worker, cell, memory="none" if found else "shared", calls=calls)
-            found.append(measurement)
-            if measurement.spans_ns:
-                calls = measurement.calls_per_sample  # of both sides and halves: the samples are alike, and a side's can be put together
-        for side, found in zip(self._sides, halves, strict=True):
-            if found:
-                side.ledger.keep(side.cells[place], pair, _joined(found))
-        return alive
+        order = self._rng.choice(ORDERS)
+        turns: dict[int, _Turns] = {}
+        for number in order[:2]:
+            side, worker, cell = self._sides[number], workers[number], self._sides[number].cells[place]
+            if worker is not None and not side.ledger.is_done(cell, pair):
+                side.ledger.mark(cell, pair)
+                self._listener.started(cell, pair)
+                calls = next((other.calls for other in turns.values()), 0)  # the same on both sides, so that the samples are alike
+                turns[number] = _Turns(side.station, worker, cell, calls)
+        enough = time.monotonic() + 4 * self._sides[0].station.budget
+        for done in range(ROUNDS):
+            if done >= LEAST_ROUNDS and time.monotonic() > enough:
+                break
+            for number in order:
+                if number in turns:
+                    turns[number].take()
+        for number, own in turns.items():
+            self._sides[number].ledger.keep(self._sides[number].cells[place], pair, own.finish())
+        return all(own.alive for own in turns.values())
 
 
-def _joined(halves: Sequence[Measurement]) -> Measurement:
-    """The two halves of a side as one launch: all samples, and the worse status."""
-    first, last = halves[0], halves[-1]
-    if first is last or last.status not in TIMED:
-        return last
-    worse = min(halves, key=lambda found: GRAVITY.index(found.status))
-    errors = [found.max_error for found in halves if found.max_error is not None]
-    return msgspec.structs.replace(
-        first,
-        status=worse.status,
-        reason=worse.reason,
-        spans_ns=first.spans_ns + last.spans_ns,
-        device_spans_ns=first.device_spans_ns + last.device_spans_ns,
-        rejected=first.rejected + last.rejected,
-        slept=first.slept + last.slept,
-        warmup_calls=first.warmup_calls + last.warmup_calls,
-        max_error=max(errors, default=None),
-        sentinel_after_ns=last.sentinel_after_ns,
-        log=first.log + last.log,
-    )
+class _Turns:
+    """A cell on a worker that samples it bit by bit; it may come to its end at any step."""
+
+    def __init__(self, station: Station, worker: Worker, cell: Cell, calls: int) -> None:
+        self._station, self._worker, self._log_start = station, worker, worker.log_size()
+        self.calls, self.alive = 0, True
+        self._found: Measurement | None = None
+        self._ask(Begin(station.job(cell, "shared", calls=calls)))
+
+    def take(self) -> None:
+        self._ask(Take(self._station.budget / (2 * ROUNDS)))
+
+    def finish(self) -> Measurement:
+        self._ask(Finish())
+        assert self._found is not None
+        return self._found
+
+    def _ask(self, job: Job) -> None:
+        if self._found is None:
+            answer, self.alive = self._station.ask(self._worker, job, self._log_start)
+            if isinstance(answer, Measurement):
+                self._found = answer
+            else:
+                self.calls = answer

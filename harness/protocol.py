@@ -47,10 +47,26 @@ class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     budget: float  #: seconds of sampling
     memory: MemoryPass  #: ``only``: nothing is timed, the process is fresh
     energy: bool = False  #: count joules too, where the device has a meter
-    calls: int | None = None  #: a sample; chosen after the warm-up where it isn't given
+    calls: int = 0  #: a sample; chosen after the warm-up where it isn't given
 
 
-Job = Open | Describe | SelfCheck | Measure
+class Begin(msgspec.Struct, frozen=True, tag=True):
+    """Do all of ``measure`` that comes before its sampling; answered by ``Ready``, or by ``Measured`` where it comes to nothing."""
+
+    measure: Measure
+
+
+class Take(msgspec.Struct, frozen=True, tag=True):
+    """Sample what was begun for so many ``seconds``, after a call that is not timed; answered like ``Begin``."""
+
+    seconds: float
+
+
+class Finish(msgspec.Struct, frozen=True, tag=True):
+    """Do what comes after the sampling; answered by ``Measured``, with the samples of every ``Take``."""
+
+
+Job = Open | Describe | SelfCheck | Measure | Begin | Take | Finish
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):
@@ -95,11 +111,17 @@ class Stage(msgspec.Struct, frozen=True, tag=True):
     name: str
 
 
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """``calls``: of which each sample will have so many."""
+
+    calls: int
+
+
 class Measured(msgspec.Struct, frozen=True, tag=True):
     measurement: Measurement
 
 
-Event = Opened | Refused | Described | SelfChecked | Stage | Measured
+Event = Opened | Refused | Described | SelfChecked | Stage | Ready | Measured
 
 
 def send(fd: int, message: Job | Event) -> None:

@@ -15,7 +15,7 @@ from metalbench.harness.environments import Column, cache_folder
 from metalbench.harness.executor import SELFCHECK_TIMEOUT, Ended, Worker
 from metalbench.harness.inputs import prepare
 from metalbench.harness.plan import Capabilities, Options
-from metalbench.harness.protocol import Measure, Measured, MemoryPass, Opened, Refused, SelfCheck, SelfChecked
+from metalbench.harness.protocol import Job, Measure, Measured, MemoryPass, Opened, Ready, Refused, SelfCheck, SelfChecked
 from metalbench.harness.witness import Witness
 from metalbench.results.record import TIMED, Cell, Measurement, Memory
 from metalbench.workloads.base import Case
@@ -44,6 +44,11 @@ class Station:
         self._memory_limit = memory_limit or int(psutil.virtual_memory().available * MEMORY_SHARE)
         self._conditions: dict[str, str] = {}  #: the machine's state before the last worker was started
         self._checked: dict[tuple[str, str], str] = {}  #: column → why its self-check failed, empty if it passed
+
+    @property
+    def budget(self) -> float:
+        """Seconds of sampling a launch."""
+        return self._options.budget
 
     def ruled_out(self, cell: Cell) -> Measurement | None:
         """The status of a cell that needs no worker to be known; None for one that is to be measured."""
@@ -100,18 +105,37 @@ class Station:
         reason = self._checked[column.key]
         return Measurement(status="failed", reason=reason, facts=opened.facts) if reason else None
 
-    def measure(
-        self, worker: Worker, cell: Cell, *, memory: MemoryPass, energy: bool = False, calls: int | None = None
-    ) -> tuple[Measurement, bool]:
-        """One launch of a cell, and whether the worker survived it. ``calls`` a sample, None for the worker's own choice."""
-        start = worker.log_size()
-        job = self._job(cell, memory, energy=energy, calls=calls)
+    def measure(self, worker: Worker, cell: Cell, *, memory: MemoryPass, energy: bool = False) -> tuple[Measurement, bool]:
+        """One launch of a cell, and whether the worker survived it."""
+        answer, alive = self.ask(worker, self.job(cell, memory, energy=energy), worker.log_size())
+        assert isinstance(answer, Measurement)
+        return answer, alive
+
+    def ask(self, worker: Worker, job: Job, log_start: int) -> tuple[Measurement | int, bool]:
+        """A measurement, or the calls a sample of one that goes on; and whether the worker survived. Its log is from ``log_start`` on."""
         answer = worker.ask(job, self._options.timeout, self._on_stage)
-        log = worker.log_since(start)
-        if not isinstance(answer, Measured):
-            assert isinstance(answer, Ended | Refused)
-            return Measurement(status=answer.status, reason=answer.reason, log=log), False
-        return msgspec.structs.replace(self._read(answer.measurement, log), log=log, conditions=self._conditions), True
+        if isinstance(answer, Ready):
+            return answer.calls, True
+        log = worker.log_since(log_start)
+        if isinstance(answer, Measured):
+            return msgspec.structs.replace(self._read(answer.measurement, log), log=log, conditions=self._conditions), True
+        assert isinstance(answer, Ended | Refused)
+        return Measurement(status=answer.status, reason=answer.reason, log=log), False
+
+    def job(self, cell: Cell, memory: MemoryPass, *, energy: bool = False, calls: int = 0) -> Measure:
+        """What a worker is asked to do for a launch of the cell. ``calls`` a sample, 0 for the worker's own choice."""
+        return Measure(
+            workload=cell.workload,
+            case=cell.case,
+            variant=cell.variant,
+            data=str(self._data(cell)),
+            throughput=self._options.throughput,
+            cold=self._options.cold,
+            budget=self._options.budget,
+            memory=memory,
+            energy=energy,
+            calls=calls,
+        )
 
     def with_fresh_memory(self, cell: Cell, measurement: Measurement) -> Measurement:
         """With the cell's peaks in a process that does nothing else."""
@@ -121,7 +145,7 @@ class Station:
         with self._worker(self._columns[cell.column]) as worker:
             answer: Any = worker.open()
             if isinstance(answer, Opened):
-                answer = worker.ask(self._job(cell, "only"), self._options.timeout)
+                answer = worker.ask(self.job(cell, "only"), self._options.timeout)
         if isinstance(answer, Measured):
             found = answer.measurement
             memory = found.memory or Memory(device_source=found.reason, process_source=found.reason)
@@ -147,20 +171,6 @@ class Station:
             witness.read(line)
         status, reason = witness.verdict()
         return msgspec.structs.replace(measurement, status=status, reason=reason)
-
-    def _job(self, cell: Cell, memory: MemoryPass, *, energy: bool = False, calls: int | None = None) -> Measure:
-        return Measure(
-            workload=cell.workload,
-            case=cell.case,
-            variant=cell.variant,
-            data=str(self._data(cell)),
-            throughput=self._options.throughput,
-            cold=self._options.cold,
-            budget=self._options.budget,
-            memory=memory,
-            energy=energy,
-            calls=calls,
-        )
 
     def _data(self, cell: Cell) -> Path:
         """The folder with the cell's inputs and reference, made at first need."""

@@ -1,19 +1,23 @@
-"""One launch of one cell inside a worker: build, check, warm up, sample, check again, then memory."""
+"""One launch of one cell inside a worker: build, check, warm up, sample, check again, then memory.
+
+It is a generator that stops at its sampling, so that two workers can take their samples in turn.
+"""
 
 from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 
 from metalbench.backends.base import Device, EventDevice, StatefulStep, Told, Unsupported
 from metalbench.harness import stopping
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.energy import Meter, energy_of, meter
-from metalbench.harness.measure import LEAST_SPAN, measure
+from metalbench.harness.measure import LEAST_SPAN, Sampler
 from metalbench.harness.memory import memory_of
 from metalbench.harness.protocol import Measure, Open
 from metalbench.harness.sampling import empty_call, flush, latency, make_sentinel, throughput
+from metalbench.harness.stopping import Rule
 from metalbench.harness.subject import Subject, build, first_call, further_calls, timed_outputs
 from metalbench.harness.wakefulness import asleep_ns
 from metalbench.harness.witness import Witness
@@ -26,8 +30,31 @@ DEVICE_SPANS = 50  #: calls timed by events on the device
 OUTPUT_LIMIT = 1 << 30  #: bytes of outputs that a throughput sample may hold at once
 
 
+#: One launch of a cell, up to its sampling: yields the calls a sample, is sent the rules by which to sample, as often as wanted, then None.
+Trial = Generator[int, Sequence[Rule] | None, Measurement]
+
+
+def advance(trial: Trial, rules: Sequence[Rule] | None = None) -> int | Measurement:
+    """What the trial yields next, or the measurement that it ends with. To begin it, send None."""
+    try:
+        return trial.send(rules)
+    except StopIteration as end:
+        found: Measurement = end.value
+        return found
+
+
 def run_trial(job: Measure, opened: Open, device: Device, catalog: Catalog, stage: Callable[[str], None]) -> Measurement:
-    """Measure the cell; whatever the framework raises becomes a status with its own words as the reason."""
+    """Measure the cell from beginning to end."""
+    trial = make_trial(job, opened, device, catalog, stage)
+    for rules in (None, stopping.rules(job.budget), None):
+        found = advance(trial, rules)
+        if isinstance(found, Measurement):
+            return found
+    raise AssertionError("a trial that is sent None again ends")
+
+
+def make_trial(job: Measure, opened: Open, device: Device, catalog: Catalog, stage: Callable[[str], None]) -> Trial:
+    """A launch of the cell, not begun; whatever the framework raises becomes a status with its own words as the reason."""
     framework = catalog.frameworks[opened.framework]
     with Witness(catalog.frameworks.values()) as witness:
         try:
@@ -36,7 +63,7 @@ def run_trial(job: Measure, opened: Open, device: Device, catalog: Catalog, stag
             if job.memory == "only":
                 return _memory_only(subject, device, stage)
             counted = meter(framework.devices[opened.kind].accelerator) if job.energy else None
-            return _measure(job, subject, device, stage, witness, counted)
+            return (yield from _measure(job, subject, device, stage, witness, counted))
         except Unsupported as error:
             return Measurement(status="unsupported", reason=str(error), facts=device.facts())
         except MemoryError as error:
@@ -50,7 +77,7 @@ def run_trial(job: Measure, opened: Open, device: Device, catalog: Catalog, stag
 
 def _measure(
     job: Measure, subject: Subject, device: Device, stage: Callable[[str], None], witness: Witness, counted: Meter | None
-) -> Measurement:
+) -> Trial:
     workload, case, step = subject.workload, subject.case, subject.step
     work = (throughput if job.throughput else latency)(device, step)
     before = flush(device) if job.cold and not job.throughput else None
@@ -63,16 +90,21 @@ def _measure(
     stage("check")
     check = subject.check([first, *further_calls(subject, device, witness)])
 
-    stage("sampling")
-    timing = measure(
-        work,
-        stopping.rules(job.budget),
-        warmup=max(0.1, job.budget / 2),
+    stage("warm-up")
+    sampler = Sampler(work, before=before, asleep=asleep_ns)
+    sampler.warm_up(
+        max(0.1, job.budget / 2),
         calls=_calls(job, subject, sum(array.nbytes for array in first.values())),
         least_span=THROUGHPUT_SPAN if job.throughput else LEAST_SPAN,
-        before=before,
-        asleep=asleep_ns,
     )
+    timing, turns = sampler.timing, list[int]()
+    while (rules := (yield timing.calls)) is not None:
+        stage("sampling")
+        if timing.spans:
+            work(timing.calls)  # in the pause the caches were another's
+        before_it = len(timing.spans)
+        sampler.sample(rules)
+        turns.append(len(timing.spans) - before_it)
     stage("second check")
     again = subject.check(timed_outputs(work, before, subject, timing, device))
     sentinel_after = sentinel.time()
@@ -91,6 +123,7 @@ def _measure(
         reason=reason,
         spans_ns=timing.spans,
         calls_per_sample=timing.calls,
+        turns=turns if len(turns) > 1 else [],
         rejected=timing.rejected,
         slept=timing.slept,
         device_spans_ns=device_spans,
@@ -134,7 +167,7 @@ def _memory_only(subject: Subject, device: Device, stage: Callable[[str], None])
 
 def _calls(job: Measure, subject: Subject, output_bytes: int) -> tuple[int, int]:
     """Bounds for the calls a sample. A trajectory is checked call by call; a flushed cache is cold for one call only."""
-    if job.calls is not None:
+    if job.calls:
         return job.calls, job.calls
     if isinstance(subject.step, StatefulStep):
         calls = subject.workload.checked_calls if job.throughput else 1

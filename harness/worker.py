@@ -12,6 +12,7 @@ import queue
 import signal
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,23 +20,28 @@ import numpy as np
 from metalbench.backends.base import Device, Unsupported
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.protocol import (
+    Begin,
     Describe,
     Described,
     Event,
+    Finish,
     Job,
     Measure,
     Measured,
     Offer,
     Open,
     Opened,
+    Ready,
     Refused,
     SelfCheck,
     Stage,
+    Take,
     jobs,
     send,
 )
 from metalbench.harness.selfcheck import selfcheck
-from metalbench.harness.trial import run_trial
+from metalbench.harness.stopping import Budget, Rule
+from metalbench.harness.trial import Trial, advance, make_trial, run_trial
 from metalbench.harness.wakefulness import user_initiated
 
 
@@ -57,8 +63,9 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # a framework's hundred thousand objects are there to stay; without them a collection takes no time
     send(event_fd, Opened(device.facts()))
+    desk = Desk(opening, device, catalog, lambda name: send(event_fd, Stage(name)))
     while (job := inbox.get()) is not None:
-        send(event_fd, _answer(job, opening, device, catalog, event_fd))
+        send(event_fd, desk.answer(job))
     os._exit(0)  # the parent is done with this process: frameworks take their time to tear down, and some crash in it
 
 
@@ -85,16 +92,37 @@ def _open(job: Open, catalog: Catalog) -> Device | Refused:
         return Refused("failed", f"{framework.title} does not open its {job.kind} device: {type(error).__name__}: {error}")
 
 
-def _answer(job: Job, opening: Open, device: Device, catalog: Catalog, event_fd: int) -> Event:
-    match job:
-        case Measure():
-            return Measured(run_trial(job, opening, device, catalog, lambda name: send(event_fd, Stage(name))))
-        case SelfCheck():
-            return selfcheck(device)
-        case Describe():
-            return _describe(opening.framework, device, catalog)
-        case Open():
-            return Refused("failed", "a worker opens one device in its life")
+class Desk:
+    """Answers jobs about one open device. ``stage`` hears what is about to be done."""
+
+    def __init__(self, opening: Open, device: Device, catalog: Catalog, stage: Callable[[str], None]) -> None:
+        self._opening, self._device, self._catalog, self._stage = opening, device, catalog, stage
+        self._trial: Trial | None = None  #: the one that was begun and is not finished
+
+    def answer(self, job: Job) -> Event:
+        match job:
+            case Measure():
+                return Measured(run_trial(job, self._opening, self._device, self._catalog, self._stage))
+            case Begin(measure):
+                self._trial = make_trial(measure, self._opening, self._device, self._catalog, self._stage)
+                return self._advanced(None)
+            case Take() | Finish():
+                return self._advanced([Budget(job.seconds * 1e9, least=1)] if isinstance(job, Take) else None)
+            case SelfCheck():
+                return selfcheck(self._device)
+            case Describe():
+                return _describe(self._opening.framework, self._device, self._catalog)
+            case Open():
+                return Refused("failed", "a worker opens one device in its life")
+
+    def _advanced(self, rules: Sequence[Rule] | None) -> Event:
+        if self._trial is None:
+            return Refused("failed", "nothing was begun")
+        found = advance(self._trial, rules)
+        if isinstance(found, int):
+            return Ready(found)
+        self._trial = None
+        return Measured(found)
 
 
 def _describe(framework: str, device: Device, catalog: Catalog) -> Described | Refused:

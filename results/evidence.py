@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ import numpy as np
 
 from metalbench.results import shuffles
 from metalbench.results.contrast import paired, steady, unpaired
+from metalbench.results.record import Measurement
 from metalbench.results.summary import Summary
 from metalbench.results.verdicts import Evidence
 
@@ -32,12 +34,35 @@ def of_runs(pairs: Sequence[Pair]) -> list[Evidence]:
 
 
 def of_pairs(pairs: Sequence[Pair]) -> list[Evidence]:
-    """From launches that were measured side by side: those of one number are a pair."""
+    """From launches that were measured in turn: those of one number are a pair."""
     if not pairs:
         return []
-    ratios = [{n: math.log(b.by_launch[n] / a.by_launch[n]) for n in a.by_launch if n in b.by_launch} for a, b in pairs]
+    ratios = [_log_ratios(base, candidate) for base, candidate in pairs]
     shares = shuffles.of_pairs(_matrix(ratios))
     return [Evidence(paired(list(own.values())), share, shares.least) for own, share in zip(ratios, shares.shares, strict=True)]
+
+
+def _log_ratios(base: Summary, candidate: Summary) -> dict[int, float]:
+    """Launch → log(candidate / base), the median over turns; of all samples where they were not taken in turn.
+
+    Each turn is held against the other side's next to it: most of what disturbed the one disturbed the other too.
+    """
+    sides = [
+        {record.launch: record.measurement for record in side.records if record.launch in side.by_launch} for side in (base, candidate)
+    ]
+    found = {}
+    for launch in sides[0].keys() & sides[1].keys():
+        ours, theirs = (_turns(side[launch]) for side in sides)
+        pairs = list(zip(ours, theirs, strict=False))
+        found[launch] = statistics.median(math.log(after / before) for before, after in pairs)
+    return dict(sorted(found.items()))
+
+
+def _turns(measurement: Measurement) -> list[float]:
+    """The median ns of a call in each turn; of all samples where there are no turns."""
+    samples = measurement.samples_ns()
+    ends = list(itertools.accumulate(measurement.turns)) or [len(samples)]
+    return [statistics.median(samples[start:end]) for start, end in itertools.pairwise([0, *ends])]
 
 
 def of_peaks(base: Summary, candidate: Summary) -> tuple[Evidence, str] | None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metalbench.results.contrast import LEAST_SPREAD
+from metalbench.results.contrast import LEAST_SPREAD, TRIMMED
 
 Floats = NDArray[np.float64]
 
@@ -46,9 +46,15 @@ def of_launches(base: Floats, candidate: Floats) -> Shares:
 
 
 def of_pairs(log_ratios: Floats) -> Shares:
-    """The sides of some pairs are swapped. Log ratios [cells, pairs], NaN where a pair has none."""
+    """The sides of some pairs are swapped. Log ratios [cells, pairs], NaN where a pair has none.
+
+    The largest fifth, whatever their sign, count as no more than the others: a swap changes nothing of that.
+    """
     present = ~np.isnan(log_ratios)
     values = np.where(present, log_ratios, 0.0)
+    sizes = np.where(present, np.abs(log_ratios), np.nan)
+    largest = np.nanquantile(sizes, 1 - TRIMMED, axis=1, keepdims=True, method="lower")
+    values = np.clip(values, -largest, largest)
     count = present.sum(axis=1, keepdims=True)
     mean = values @ _signs(log_ratios.shape[1]) / np.maximum(count, 1)
     squares = (values**2).sum(axis=1, keepdims=True)

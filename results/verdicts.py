@@ -36,7 +36,10 @@ class Evidence(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """``ratio`` of candidate to base, with the interval of its adjusted level: 0 … ∞ where nothing is known of the spread."""
+    """``ratio`` of candidate to base, with the interval that decides: of the adjusted level, or that of equivalence for "same".
+
+    0 … ∞ where nothing is known of the spread.
+    """
 
     verdict: Verdict
     ratio: float
@@ -88,6 +91,6 @@ def _judge(contrast: Contrast, level: float, least: float, equivalence: float, *
     elif rare and high < 0 and contrast.point < -least:
         verdict = "faster"
     elif -least < min(inner_low, contrast.point) and max(inner_high, contrast.point) < least:
-        verdict = "same"
+        verdict, low, high = "same", inner_low, inner_high
     low, high = min(low, contrast.point), max(high, contrast.point)  # the interval shown holds the estimate shown
     return Judgement(verdict, *(math.exp(min(value, 700.0)) for value in (contrast.point, low, high)))
