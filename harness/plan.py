@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,8 +13,8 @@ from metalbench.harness.capability import Capability
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.environments import Column
 from metalbench.harness.errors import UsageError, unknown
-from metalbench.results.record import Cell, Scalar
-from metalbench.workloads.base import Suite, Workload
+from metalbench.results.record import Cell
+from metalbench.workloads.base import Suite, Workload, matches
 
 BLOCK_SECONDS = 30.0  #: how long one worker measures before another backend has its turn
 START_SECONDS = 4.0  #: to start a worker, on average over the frameworks
@@ -93,6 +93,12 @@ def make_plan(options: Options, catalog: Catalog, capabilities: Capabilities) ->
     return Plan(options, cells, _blocks(cells, options))
 
 
+def only(plan: Plan, wanted: Container[str]) -> Plan:
+    """The plan's cells with these keys, in an order of their own."""
+    cells = [cell for cell in plan.cells if cell.key() in wanted]
+    return Plan(plan.options, cells, _blocks(cells, plan.options))
+
+
 def _cells(workload: Workload[Any], options: Options, capabilities: Capabilities) -> Iterator[Cell]:
     for case in workload.cases(options.suite):
         if not matches(case.parameters(), options.cases):
@@ -119,17 +125,6 @@ def _variants(workload: Workload[Any], options: Options, capability: Capability)
         return list(workload.variants)
     offer = capability.offers.get(workload.name)
     return [offer.default if offer else "default"]
-
-
-def matches(parameters: Mapping[str, Scalar], filters: Sequence[tuple[str, str]]) -> bool:
-    """Whether a case with these parameters has one of the wanted values for every key that is filtered by."""
-    texts = {name: _text(value) for name, value in parameters.items()}
-    keys = {key for key, _ in filters}
-    return all(any(texts.get(key) == value.lower() for name, value in filters if name == key) for key in keys)
-
-
-def _text(value: object) -> str:
-    return str(value).lower()
 
 
 def _no_cells(options: Options, catalog: Catalog) -> str:

@@ -80,7 +80,7 @@ def _legend(comparison: Comparison) -> str:
 
 def _row(change: Change, naming: Naming) -> list[Field]:
     base, candidate, judged = change.base, change.candidate, change.time
-    times: list[Field] = [[[Quantity(side.time.median, "duration")]] if side.time else NO_TIME for side in (base, candidate)]
+    times: list[Field] = [[[Quantity(side.median, "duration")]] for side in (base, candidate)]
     verdict = change.status or (judged.verdict.upper() if judged else "–")
     memory = NO_TIME
     if change.memory:
@@ -124,7 +124,7 @@ def _change_data(change: Change, naming: Naming) -> dict[str, Any]:
         "environment": cell.environment,
         "variant": cell.variant,
         "status": [change.base.status, change.candidate.status],
-        "median_ns": [side.time.median if side.time else None for side in (change.base, change.candidate)],
+        "median_ns": [change.base.median, change.candidate.median],
         "launches": [len(side.medians) for side in (change.base, change.candidate)],
         "time": _judgement_data(change.time),
         "memory": (_judgement_data(change.memory) or {}) | {"verdict": change.memory_verdict} if change.memory else None,

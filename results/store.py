@@ -6,8 +6,10 @@ Raw records only; what is derived from them is computed when it is read. A recor
 from __future__ import annotations
 
 import difflib
+import itertools
+import statistics
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +17,8 @@ import sqlalchemy as sa
 
 from metalbench.results import schema
 from metalbench.results.database import Database, StoreError, connect
-from metalbench.results.record import Cell, Host, Measurement, Record, Run, RunState
+from metalbench.results.history import Point
+from metalbench.results.record import GRAVITY, TIMED, Cell, Host, Measurement, Record, Run, RunState, Status
 
 __all__ = ["Mark", "RunSummary", "Store", "StoreError", "open_store"]
 
@@ -128,6 +131,32 @@ class Store:
         with self._transaction() as db:
             return [_decode(row) for row in db.execute(query)]
 
+    def series(self, host: str, wanted: Callable[[Cell], bool]) -> Iterator[tuple[Cell, list[Point]]]:
+        """The cells that ``wanted`` admits and a machine has measured, each with a point a run, the oldest first.
+
+        Runs that were measured beside another are left out: their revision may be an old one, measured today.
+        """
+        columns = (
+            schema.run.c.id,
+            schema.run.c.started,
+            schema.run.c.revision,
+            schema.record.c.launch,
+            schema.record.c.spans,
+            schema.record.c.measurement,
+        )
+        joined = sa.select(*columns).join(schema.run, schema.run.c.id == schema.record.c.run)
+        with self._transaction() as db:
+            cells = db.execute(sa.select(schema.cell.c.key, schema.cell.c.fields)).all()
+            for key, fields in cells:
+                cell = msgspec.json.decode(fields, type=Cell)
+                if not wanted(cell):
+                    continue
+                here = (schema.record.c.host == host, schema.record.c.cell == key, schema.run.c.beside == "")
+                rows = db.execute(joined.where(*here).order_by(schema.run.c.started, schema.run.c.id, schema.record.c.launch))
+                points = [_point(host, list(own)) for _, own in itertools.groupby(rows, key=lambda row: row.id)]
+                if points:
+                    yield cell, points
+
     def runs(self, limit: int | None = None) -> list[RunSummary]:
         """The newest first, all of them without a ``limit``."""
         count = sa.select(sa.func.count()).where(schema.record.c.run == schema.run.c.id).scalar_subquery()
@@ -192,6 +221,29 @@ class Store:
 def open_store(place: str) -> Store:
     """The store at ``place``, a file's path or a database URL, made if it isn't there. Raises StoreError."""
     return Store(connect(place))
+
+
+class _Glance(msgspec.Struct, frozen=True):
+    """Of a measurement, what a history needs: the rest is passed over unread."""
+
+    status: Status
+    calls_per_sample: int = 1
+    facts: dict[str, str] = {}
+
+
+def _point(host: str, rows: Sequence[Any]) -> Point:
+    """One run's launches of a cell."""
+    found = [(msgspec.json.decode(row.measurement, type=_Glance), row.spans) for row in rows]
+    timed = [(glance, struct.unpack(f"<{len(spans) // 8}q", spans)) for glance, spans in found if spans and glance.status in TIMED]
+    return Point(
+        run=rows[0].id,
+        started=rows[0].started,
+        host=host,
+        revision=rows[0].revision,
+        medians=[statistics.median(spans) / glance.calls_per_sample for glance, spans in timed],
+        status=min((glance.status for glance, _ in found), key=GRAVITY.index),
+        facts=next((glance.facts for glance, _ in reversed(found) if glance.facts), {}),
+    )
 
 
 def _decode(row: Any) -> Record:

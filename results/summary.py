@@ -39,6 +39,11 @@ class Summary:
         """ns per call, one a launch that was timed."""
         return list(self.by_launch.values())
 
+    @property
+    def median(self) -> float | None:
+        """ns per call: the median over launches."""
+        return statistics.median(self.medians) if self.medians else None
+
     @cached_property
     def time(self) -> Estimate | None:
         return estimate(self.medians) if self.medians else None
@@ -46,7 +51,7 @@ class Summary:
     @property
     def ranked(self) -> bool:
         """Only right answers take part in ratios."""
-        return self.status == "ok" and self.time is not None
+        return self.status == "ok" and bool(self.medians)
 
     @property
     def default(self) -> bool:

@@ -154,3 +154,14 @@ def rounded(array: Array, dtype: DType) -> Array:
         bits = single.view(np.uint32)
         return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
     return single
+
+
+def matches(parameters: Mapping[str, object], filters: Sequence[tuple[str, str]]) -> bool:
+    """Whether a case with these parameters has one of the wanted values for every key that is filtered by."""
+    texts = {name: _text(value) for name, value in parameters.items()}
+    keys = {key for key, _ in filters}
+    return all(any(texts.get(key) == value.lower() for name, value in filters if name == key) for key in keys)
+
+
+def _text(value: object) -> str:
+    return str(value).lower()

@@ -95,16 +95,21 @@ def new_name() -> str:
 
 def interrupted(results: Store, name: str) -> Run:
     """The run to go on with. A finished one is refused: there is nothing left of it."""
-    from metalbench.harness.host import host
-
     this: Run | None = results.unfinished() if name == UNFINISHED else results.run(name)
     if this is None:
         raise UsageError("There is no unfinished run in this store; `bench list runs` shows what there is.")
     if this.state == "finished":
         raise UsageError(f"Run {this.id} is finished already; `bench show {this.id}` shows it.")
-    if this.host.key != host().key:
-        raise UsageError(f"Run {this.id} was begun on another machine ({this.host.facts.get('chip', this.host.key)}); finish it there.")
+    here(this)
     return this
+
+
+def here(this: Run) -> None:
+    """UsageError unless the run was made on this machine."""
+    from metalbench.harness.host import host
+
+    if this.host.key != host().key:
+        raise UsageError(f"Run {this.id} was begun on another machine ({this.host.facts.get('chip', this.host.key)}); measure there.")
 
 
 def resumed(this: Run, ctx: context.Context) -> tuple[Plan, Capabilities]:

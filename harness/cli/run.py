@@ -78,7 +78,7 @@ def run(
         else:
             this = interrupted(results, resume or UNFINISHED)
             plan, capabilities = resumed(this, ctx)
-        _measure(this, plan, capabilities, ctx, results, quiet=quiet)
+        measure(this, plan, capabilities, ctx, results, quiet=quiet)
         this, records = results.run(this.id), results.records(this.id)
     if json is not None:
         write_json(this, records, json)
@@ -87,7 +87,8 @@ def run(
     sys.exit(_exit_status(records, fail_on or []))
 
 
-def _measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Context, results: Store, *, quiet: bool) -> None:
+def measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Context, results: Store, *, quiet: bool) -> None:
+    """Measure what of a run is not in the store yet, alone on this machine and with it kept awake."""
     from metalbench.harness.cli.progress import progress
     from metalbench.harness.scheduler import Scheduler
     from metalbench.harness.wakefulness import awake

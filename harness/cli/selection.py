@@ -23,7 +23,7 @@ def selection(
     workload: list[str] | None, backend: list[str] | None, case: list[str] | None, variant: list[str] | None
 ) -> Callable[[Cell], bool]:
     """Whether a cell has one of the names wanted of each kind; names are not checked, since a store may hold what is not here."""
-    from metalbench.harness.plan import matches
+    from metalbench.workloads.base import matches
 
     workloads, backends, variants = (context.split(names) for names in (workload, backend, variant))
     cases = [case_filter(text) for text in context.split(case)]

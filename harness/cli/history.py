@@ -1,0 +1,93 @@
+"""``bench history``: how the time of each cell went from run to run, and at which runs it changed."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from metalbench.harness.cli import context
+from metalbench.harness.cli.compare import Format, FormatOption
+from metalbench.harness.cli.output import case_name
+from metalbench.harness.cli.selection import BackendOption, CaseOption, VariantOption, WorkloadOption, selection
+from metalbench.harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from metalbench.results.history import History
+    from metalbench.results.record import Cell
+    from metalbench.results.store import Store
+
+
+def history(
+    workload: WorkloadOption = None,
+    backend: BackendOption = None,
+    case: CaseOption = None,
+    variant: VariantOption = None,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Measure once more what only the newest run says has changed.")] = False,
+    format: FormatOption = Format.text,  # noqa: A002 - the option's name
+    store: context.StoreOption = None,
+) -> None:
+    """Show each cell's series of runs on this machine, with the runs, revisions and versions at which its level changed.
+
+    A change counts as confirmed once more than one run shows it. Where this machine has measured nothing, the series are those of the
+    machine that was measured last.
+    """
+    import msgspec
+
+    from metalbench.results import history as series
+    from metalbench.results import printers
+
+    ctx = context.load()
+    wanted = selection(workload, backend, case, variant)
+    with context.opened_store(store, ctx.config) as results:
+        found = _histories(results, wanted)
+        if confirm:
+            _confirm(found, results, ctx)
+            found = _histories(results, wanted)
+
+    def naming(cell: Cell) -> str:
+        return case_name(cell, ctx.catalog)
+
+    if format == Format.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(series.document(found)), indent=1).decode() + "\n")
+    else:
+        shown = series.report(found, naming)
+        {Format.text: printers.print_text, Format.markdown: printers.print_markdown}[format](shown, sys.stdout)
+
+
+def _histories(results: Store, wanted: Callable[[Cell], bool]) -> list[History]:
+    """Of this machine, else of the one measured last. UsageError where there is no series of what is wanted."""
+    from metalbench.harness.host import host
+    from metalbench.results.history import History
+
+    newest = results.run("latest").host.key  # an empty store says so
+    for key in dict.fromkeys((host().key, newest)):
+        if found := [History(cell, points) for cell, points in results.series(key, wanted)]:
+            return sorted(found, key=_place)
+    raise UsageError("No cell that these options admit has been measured on this machine; `bench list runs` shows what has.")
+
+
+def _place(one: History) -> tuple[bool, str, str, str, str]:
+    """Series that changed come first."""
+    return not one.changes, one.cell.workload, str(one.cell.case), one.cell.column_name, one.cell.variant
+
+
+def _confirm(found: Sequence[History], results: Store, ctx: context.Context) -> None:
+    """Measure every suspect again as its run did."""
+    from metalbench.harness.cli.planning import begin, here, resumed
+    from metalbench.harness.cli.run import measure
+    from metalbench.harness.plan import only
+
+    suspects: dict[str, set[str]] = {}
+    for one in found:
+        if one.suspect is not None:
+            suspects.setdefault(one.suspect.run, set()).add(one.cell.key())
+    for name, cells in suspects.items():
+        before = results.run(name)
+        here(before)
+        plan, capabilities = resumed(before, ctx)
+        again = only(plan, cells)
+        measure(begin(results, again, before.label), again, capabilities, ctx, results, quiet=True)
