@@ -12,9 +12,11 @@ import queue
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from metalbench.backends.base import Device, Unsupported
@@ -71,8 +73,11 @@ def main() -> None:
 
 def _listen(fd: int, inbox: queue.SimpleQueue[Job | None]) -> None:
     """Hand jobs over; when the pipe closes while one is in work, the parent is gone and nobody waits for the answer."""
-    for job in jobs(fd):
-        inbox.put(job)
+    try:
+        for job in jobs(fd):
+            inbox.put(job)
+    except msgspec.DecodeError:  # a parent of another version; without this thread the worker would wait for ever
+        traceback.print_exc()
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)  # compilers and other helpers that the framework started go too
     os._exit(0)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from metalbench.harness.cli import context
-from metalbench.harness.cli.compare import FailOnOption, Format, FormatOption, SvgOption, ThresholdOption, failures, print_comparison
+from metalbench.harness.cli.compare import (
+    FailOnOption,
+    Format,
+    FormatOption,
+    SvgOption,
+    ThresholdOption,
+    conclude,
+    failures,
+    print_comparison,
+)
 from metalbench.harness.cli.options import Given
 from metalbench.harness.cli.selection import BackendOption, CaseOption, WorkloadOption
 
@@ -76,7 +84,7 @@ def ab(
             for entrant in entrants:
                 results.finish(entrant.run.id, state)
     print_comparison(found, ctx.catalog, format, svg, failing)
-    sys.exit(int(any(change.outcomes() & failing for change in found.changes)))
+    conclude(found, ctx.catalog, failing)
 
 
 def _entrants(sides: Sequence[Asked], planned: Sequence[Planned], results: Store, label: str) -> tuple[Entrant, Entrant]:

@@ -6,7 +6,7 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -81,8 +81,16 @@ def compare(
     except comparison.IncomparableError as error:
         raise UsageError(str(error)) from error
     print_comparison(found, ctx.catalog, format, svg, failing)
+    conclude(found, ctx.catalog, failing)
+
+
+def conclude(found: Comparison, catalog: Catalog, failing: frozenset[str]) -> NoReturn:
+    """Exit with 1 if something is as ``--fail-on`` says, else 0. UsageError where something was not compared, which is not "equal"."""
     if found.missing or not found.changes:
-        raise UsageError(_missing(found, ctx.catalog))
+        raise UsageError(_missing(found, catalog))
+    if not any(change.time or change.base.status != change.candidate.status for change in found.changes):
+        reason = next(change.candidate.reason or change.candidate.status for change in found.changes)
+        raise UsageError(f"Nothing was timed on both sides, so that nothing was compared ({reason}); see `bench doctor`.")
     sys.exit(int(any(change.outcomes() & failing for change in found.changes)))
 
 
