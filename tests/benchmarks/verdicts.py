@@ -1,0 +1,129 @@
+"""How often the verdicts are wrong, and how often they find what is there. Fails beyond what README promises.
+
+python tests/benchmarks/verdicts.py resampled [--launches 30] [--store FILE]   comparisons of launches of identical cells, shuffled
+python tests/benchmarks/verdicts.py live [--tries 100]                         runs of identical cells, one after the other; pairs of them
+python tests/benchmarks/verdicts.py found [--tries 40]                         slowdowns of 6 % and 10 % by `bench ab`
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from metalbench.results.comparison import compare
+from metalbench.results.record import Record
+from metalbench.results.store import open_store
+
+BENCH = str(Path(sys.executable).with_name("bench"))
+PLUGINS = Path(__file__).parent.parent / "plugins"
+COMPARISONS = 1000
+ALARMS = 0.01  #: of comparisons of equals
+PACED = ("--workload", "paced", "--backend", "numpy-cpu")
+
+
+def bench(folder, *arguments):
+    answer = subprocess.run([BENCH, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer.stdout
+
+
+def workplace():
+    folder = Path(tempfile.mkdtemp(prefix="verdicts-"))
+    plugins = [str(PLUGINS / name) for name in ("faulty.py", "paced.py")]
+    (folder / "bench.toml").write_text(f'plugins = {json.dumps(plugins)}\nstore = "results.sqlite"\n', "utf-8")
+    return folder
+
+
+def alarmed(verdicts):
+    return bool({"slower", "faster"} & set(verdicts))
+
+
+def resampled(launches, place):
+    """Launches drawn from one run make two sides of five and of ten, and two neighbouring stretches of them as well."""
+    if place is None:
+        place = str(workplace() / "results.sqlite")
+        bench(Path(place).parent, "run", "--suite", "quick", "--launches", str(launches), "--label", "pool", "--quiet")
+    with open_store(place) as store:
+        run = store.run("latest")
+        records = store.records(run.id)
+    by_launch = {}
+    for record in records:
+        if record.measurement.spans_ns:
+            by_launch.setdefault(record.launch, []).append(record)
+    rng = np.random.default_rng(0)
+    rates = []
+    for size in (5, 10):
+        alarms = 0
+        for _ in range(COMPARISONS):
+            drawn = rng.permutation(sorted(by_launch))[: 2 * size]
+            found = compare((run, side(by_launch, drawn[:size])), (run, side(by_launch, drawn[size:])))
+            alarms += alarmed(change.time.verdict for change in found.changes if change.time)
+        rates.append(alarms / COMPARISONS)
+        print(f"{COMPARISONS} comparisons of {size} against {size} of {len(by_launch)} launches of {len(found.changes)} cells: "
+              f"{alarms} with an alarm", flush=True)  # fmt: skip
+    return max(rates) <= ALARMS
+
+
+def side(by_launch, drawn):
+    """The launches as a run of their own has them, numbered from 0."""
+    return [
+        Record(cell=record.cell, launch=number, started=record.started, measurement=record.measurement)
+        for number, launch in enumerate(drawn)
+        for record in by_launch[launch]
+    ]
+
+
+def live(tries):
+    folder = workplace()
+    measured = ("--variant", "base", *PACED, "--budget", "0.05", "--launches", "5", "--quiet")
+    bench(folder, "run", *measured)
+    counts = {"compare": Counter(), "ab": Counter()}
+    for _ in range(tries):
+        bench(folder, "run", *measured)
+        found = json.loads(bench(folder, "compare", "latest~1", "latest", "--format", "json"))
+        counts["compare"][alarmed(cell["time"]["verdict"] for cell in found["cells"])] += 1
+    for _ in range(tries):
+        found = json.loads(
+            bench(folder, "ab", "--base", "base", "--candidate", "equal", *PACED, "--budget", "0.05", "--format", "json", "--quiet")
+        )
+        counts["ab"][alarmed(cell["time"]["verdict"] for cell in found["cells"])] += 1
+    for name, own in counts.items():
+        print(f"{tries} × bench {name} of equals, one after the other: {own[True]} with an alarm", flush=True)
+    return all(own[True] <= max(1, ALARMS * tries) for own in counts.values())
+
+
+def found(tries):
+    folder = workplace()
+    good = True
+    for variant, least in (("slower6", 0.95), ("slower10", 0.99)):
+        verdicts, seconds = Counter(), []
+        for _ in range(tries):
+            begin = time.perf_counter()
+            arguments = ("--base", "base", "--candidate", variant, *PACED, "--case", "size=24", "--format", "json", "--quiet")
+            (cell,) = json.loads(bench(folder, "ab", *arguments))["cells"]
+            seconds.append(time.perf_counter() - begin)
+            verdicts[cell["time"]["verdict"]] += 1
+        print(f"bench ab, {variant}: {dict(verdicts)} of {tries}, median {np.median(seconds):.0f} s to the verdict", flush=True)
+        good &= verdicts["slower"] >= least * tries
+    return good
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["resampled", "live", "found"])
+    parser.add_argument("--tries", type=int)
+    parser.add_argument("--launches", type=int, default=30)
+    parser.add_argument("--store")
+    given = parser.parse_args()
+    does = {
+        "resampled": lambda: resampled(given.launches, given.store),
+        "live": lambda: live(given.tries or 100),
+        "found": lambda: found(given.tries or 40),
+    }
+    sys.exit(not does[given.what]())
