@@ -39,6 +39,12 @@ def host() -> Host:
     return Host(key=hashlib.sha256(identity.encode()).hexdigest()[:12], facts=facts)
 
 
+def same_machine(one: Host, other: Host) -> bool:
+    """Whether two hosts are alike but for the system that runs on them: its update is a step in a machine's history, not another one."""
+    names = [name for name in IDENTITY if name not in {"system", "build"}]
+    return [one.facts.get(name) for name in names] == [other.facts.get(name) for name in names]
+
+
 @cache
 def accelerators() -> frozenset[str]:
     """Which of "metal" and "cuda" this machine has, found out without importing a framework."""

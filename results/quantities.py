@@ -74,4 +74,4 @@ def _unit(value: float, units: tuple[tuple[str, float], ...]) -> tuple[str, floa
 
 def _digits(value: float) -> str:
     """Three significant digits, no exponent."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"

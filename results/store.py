@@ -9,7 +9,7 @@ import difflib
 import itertools
 import statistics
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -131,8 +131,14 @@ class Store:
         with self._transaction() as db:
             return [_decode(row) for row in db.execute(query)]
 
-    def series(self, host: str, wanted: Callable[[Cell], bool]) -> Iterator[tuple[Cell, list[Point]]]:
-        """The cells that ``wanted`` admits and a machine has measured, each with a point a run, the oldest first.
+    def hosts(self) -> list[Host]:
+        """The machines that runs were made on; one whose system was updated is there several times."""
+        with self._transaction() as db:
+            rows = db.execute(sa.select(schema.host.c.key, schema.host.c.facts)).all()
+        return [Host(key=key, facts=msgspec.json.decode(facts, type=dict[str, str])) for key, facts in rows]
+
+    def series(self, hosts: Sequence[Host], wanted: Callable[[Cell], bool]) -> Iterator[tuple[Cell, list[Point]]]:
+        """The cells that ``wanted`` admits and the hosts have measured, each with a point a run, the oldest first.
 
         Runs that were measured beside another are left out: their revision may be an old one, measured today.
         """
@@ -140,20 +146,20 @@ class Store:
             schema.run.c.id,
             schema.run.c.started,
             schema.run.c.revision,
+            schema.record.c.host,
             schema.record.c.launch,
             schema.record.c.spans,
             schema.record.c.measurement,
         )
-        joined = sa.select(*columns).join(schema.run, schema.run.c.id == schema.record.c.run)
+        here = (schema.record.c.host.in_([host.key for host in hosts]), schema.run.c.beside == "")
+        joined = sa.select(*columns).join(schema.run, schema.run.c.id == schema.record.c.run).where(*here)
+        ordered = joined.order_by(schema.run.c.started, schema.run.c.id, schema.record.c.launch)
+        systems = {host.key: " ".join(filter(None, (host.facts.get(name) for name in ("system", "build")))) for host in hosts}
         with self._transaction() as db:
-            cells = db.execute(sa.select(schema.cell.c.key, schema.cell.c.fields)).all()
-            for key, fields in cells:
+            for key, fields in db.execute(sa.select(schema.cell.c.key, schema.cell.c.fields)).all():
                 cell = msgspec.json.decode(fields, type=Cell)
-                if not wanted(cell):
-                    continue
-                here = (schema.record.c.host == host, schema.record.c.cell == key, schema.run.c.beside == "")
-                rows = db.execute(joined.where(*here).order_by(schema.run.c.started, schema.run.c.id, schema.record.c.launch))
-                points = [_point(host, list(own)) for _, own in itertools.groupby(rows, key=lambda row: row.id)]
+                rows = db.execute(ordered.where(schema.record.c.cell == key)) if wanted(cell) else ()
+                points = [_point(list(own), systems) for _, own in itertools.groupby(rows, key=lambda row: row.id)]
                 if points:
                     yield cell, points
 
@@ -231,18 +237,18 @@ class _Glance(msgspec.Struct, frozen=True):
     facts: dict[str, str] = {}
 
 
-def _point(host: str, rows: Sequence[Any]) -> Point:
-    """One run's launches of a cell."""
+def _point(rows: Sequence[Any], systems: Mapping[str, str]) -> Point:
+    """One run's launches of a cell. ``systems``: host → the system's version and build, which an update changes."""
     found = [(msgspec.json.decode(row.measurement, type=_Glance), row.spans) for row in rows]
     timed = [(glance, struct.unpack(f"<{len(spans) // 8}q", spans)) for glance, spans in found if spans and glance.status in TIMED]
     return Point(
         run=rows[0].id,
         started=rows[0].started,
-        host=host,
+        host=rows[0].host,
         revision=rows[0].revision,
         medians=[statistics.median(spans) / glance.calls_per_sample for glance, spans in timed],
         status=min((glance.status for glance, _ in found), key=GRAVITY.index),
-        facts=next((glance.facts for glance, _ in reversed(found) if glance.facts), {}),
+        facts=next((glance.facts for glance, _ in reversed(found) if glance.facts), {}) | {"system": systems[rows[0].host]},
     )
 
 
