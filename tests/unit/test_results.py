@@ -3,39 +3,19 @@
 import math
 import threading
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from support.records import make_cell, make_run, timed
 
 from metalbench.results.quantities import Quantity, format_duration, printable
-from metalbench.results.record import Cell, Host, Measurement, Memory, Record, Run
+from metalbench.results.record import Measurement, Memory, Record
 from metalbench.results.statistics import estimate, tied
 from metalbench.results.store import StoreError, open_store
 from metalbench.results.summary import Summary, summarise
 from metalbench.results.tables import report
-
-HOST = Host(key="k", facts={"chip": "M5", "cores": "10"})
-
-
-def make_cell(backend="torch-cpu", variant="fused", size=8, **changes):
-    fields = {
-        "workload": "w", "version": 1, "case": {"size": size}, "backend": backend, "environment": "current", "variant": variant,
-        "protocol": "latency", "policy": "ieee-float32",
-    }  # fmt: skip
-    return Cell(**(fields | changes))
-
-
-def make_run(cells, name="r", label="", started=1.0):
-    return Run(id=name, started=started, label=label, host=HOST, plan=msgspec.Raw(msgspec.json.encode({"cells": cells, "more": 1})))
-
-
-def timed(cell, launch, medians, **changes):
-    spans = {"spans_ns": [round(value) for value in medians], "status": "ok", "flops": 100, "bytes": 50} | changes
-    return Record(cell=cell, launch=launch, started=10.0 + launch, measurement=Measurement(**spans))
-
 
 scalars = st.one_of(st.text(max_size=20), st.integers(-(2**53), 2**53), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))
 measurements = st.builds(
