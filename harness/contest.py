@@ -13,7 +13,7 @@ from metalbench.harness.pairing import Pairing, Side
 from metalbench.harness.plan import Capabilities, Plan
 from metalbench.harness.scheduler import Listener
 from metalbench.harness.station import Station
-from metalbench.results.comparison import Comparison, changes
+from metalbench.results.comparison import Comparison, compare
 from metalbench.results.evidence import Pair
 from metalbench.results.record import Record, Run
 from metalbench.results.sequential import Look, decide, looks
@@ -55,7 +55,6 @@ class Contest:
         """
         cells = len(self._entrants[0].plan.cells)
         waiting, measured = list(range(cells)), 0
-        summaries: dict[int, Pair] = {}
         judged: dict[int, Judgement] = {}
         with tempfile.TemporaryDirectory(prefix="metalbench-") as folder:
             pairing = Pairing((self._side(0, Path(folder)), self._side(1, Path(folder))), self._listener, self._seed)
@@ -72,8 +71,8 @@ class Contest:
                 on_look(look, judged)
                 if not waiting:
                     break
-        base, candidate = (entrant.run for entrant in self._entrants)
-        return Comparison(base, candidate, changes(list(summaries.values()), judged, self._threshold), [], self._threshold)
+        base, candidate = ((entrant.run, self._store.records(entrant.run.id)) for entrant in self._entrants)
+        return compare(base, candidate, threshold=self._threshold)
 
     def _side(self, number: int, folder: Path) -> Side:
         run, plan, catalog, capabilities = self._entrants[number]

@@ -10,8 +10,9 @@ import msgspec
 from metalbench.results import evidence
 from metalbench.results.evidence import Pair
 from metalbench.results.record import GRAVITY, Cell, Record, Run
+from metalbench.results.sequential import replay
 from metalbench.results.summary import Summary, summarise
-from metalbench.results.verdicts import THRESHOLD, Evidence, Judgement, judge
+from metalbench.results.verdicts import THRESHOLD, Judgement, judge
 
 #: what must agree between two cells, beside their being the same one, and how it is called
 AGREEMENT = {"version": "version of the workload", "policy": "precision policy", "protocol": "protocol"}
@@ -83,12 +84,16 @@ def compare(
     Raises IncomparableError where the machine, a workload's version, the precision policy or the protocol differ, unless ``across`` them.
     """
     sides = [[summary for summary in summarise(run, records) if wanted(summary.cell)] for run, records in (base, candidate)]
-    pairs, missing = _match(*sides)
+    in_turn = base[0].beside == candidate[0].id and candidate[0].beside == base[0].id
+    pairs, missing = _in_one_place(base[0], candidate[0], sides) if in_turn else _match(*sides)
     if not across:
         _agree(base[0], candidate[0], pairs)
-    in_turn = base[0].beside == candidate[0].id and candidate[0].beside == base[0].id
-    on_time = evidence.of_pairs if in_turn else evidence.of_runs
-    return Comparison(base[0], candidate[0], _judged(pairs, on_time, threshold), missing, threshold)
+    ranked = {place: pair for place, pair in enumerate(pairs) if all(side.ranked for side in pair)}
+    if in_turn:
+        times = replay(ranked, base[0].launches(), threshold)
+    else:
+        times = dict(zip(ranked, judge(evidence.of_runs(list(ranked.values())), threshold=threshold), strict=True))
+    return Comparison(base[0], candidate[0], changes(pairs, times, threshold), missing, threshold)
 
 
 def changes(pairs: Sequence[Pair], times: Mapping[int, Judgement], threshold: float) -> list[Change]:
@@ -97,13 +102,6 @@ def changes(pairs: Sequence[Pair], times: Mapping[int, Judgement], threshold: fl
     memory = dict(zip(peaks, judge([found for found, _ in peaks.values()], threshold=threshold), strict=True))
     kinds = {place: kind for place, (_, kind) in peaks.items()}
     return sorted((Change(a, b, times.get(n), memory.get(n), kinds.get(n, "")) for n, (a, b) in enumerate(pairs)), key=_badness)
-
-
-def _judged(pairs: Sequence[Pair], on_time: Callable[[Sequence[Pair]], list[Evidence]], threshold: float) -> list[Change]:
-    """Only right answers take part in ratios."""
-    ranked = [place for place, (a, b) in enumerate(pairs) if a.ranked and b.ranked]
-    times = judge(on_time([pairs[place] for place in ranked]), threshold=threshold)
-    return changes(pairs, dict(zip(ranked, times, strict=True)), threshold)
 
 
 def _badness(change: Change) -> tuple[int, int, float]:
@@ -126,6 +124,13 @@ def _match(base: Sequence[Summary], candidate: Sequence[Summary]) -> tuple[list[
     pairs = [(summary, theirs[key]) for key, summary in ours.items() if key in theirs]
     missing = [(summary.cell, "base") for key, summary in ours.items() if key not in theirs]
     return pairs, missing + [(summary.cell, "candidate") for key, summary in theirs.items() if key not in ours]
+
+
+def _in_one_place(base: Run, candidate: Run, sides: Sequence[Sequence[Summary]]) -> tuple[list[Pair], list[tuple[Cell, str]]]:
+    """Cells at one place of both plans, which may be of two variants or environments; none is missing that wasn't begun."""
+    ours, theirs = ({summary.cell.key(): summary for summary in side} for side in sides)
+    keys = zip((cell.key() for cell in base.cells()), (cell.key() for cell in candidate.cells()), strict=True)
+    return [(ours[one], theirs[other]) for one, other in keys if one in ours and other in theirs], []
 
 
 def _single_environments(side: Sequence[Summary]) -> set[str]:

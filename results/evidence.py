@@ -33,11 +33,11 @@ def of_runs(pairs: Sequence[Pair]) -> list[Evidence]:
     return [Evidence(contrast, share, shares.least) for contrast, share in zip(contrasts, shares.shares, strict=True)]
 
 
-def of_pairs(pairs: Sequence[Pair]) -> list[Evidence]:
-    """From launches that were measured in turn: those of one number are a pair."""
+def of_pairs(pairs: Sequence[Pair], first: int | None = None) -> list[Evidence]:
+    """From launches that were measured in turn: those of one number are a pair. Only the ``first`` so many where that is given."""
     if not pairs:
         return []
-    ratios = [_log_ratios(base, candidate) for base, candidate in pairs]
+    ratios = [dict(list(_log_ratios(base, candidate).items())[:first]) for base, candidate in pairs]
     shares = shuffles.of_pairs(_matrix(ratios))
     return [Evidence(paired(list(own.values())), share, shares.least) for own, share in zip(ratios, shares.shares, strict=True)]
 

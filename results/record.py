@@ -144,8 +144,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """The plan's cells, in its order."""
         return msgspec.json.decode(self.plan, type=_Planned).cells
 
+    def launches(self) -> int:
+        """How many launches of each cell were planned at most; 0 where the plan doesn't say."""
+        return msgspec.json.decode(self.plan, type=_Planned).options.launches
+
+
+class _Launches(msgspec.Struct, frozen=True):
+    launches: int = 0
+
 
 class _Planned(msgspec.Struct, frozen=True):
     """Of a plan, what a reader of results needs."""
 
     cells: list[Cell]
+    options: _Launches = _Launches()

@@ -7,18 +7,17 @@ function of the share of pairs measured so far, whose increments sum to what the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from metalbench.results.evidence import Pair, of_pairs
 from metalbench.results.verdicts import EQUIVALENCE, FALSE_DISCOVERY, Judgement, judge
 
 LOOKS = 4
-SHUFFLED = 0.001  #: share of swaps that may show as much: with the 2 of 256 that eight pairs can't go below, 1 % over all looks
 
 
 class Look(NamedTuple):
-    """After ``pairs`` of them, verdicts of change may spend ``change`` of false discovery, and "same" a share ``same`` of false ones."""
+    """After ``pairs`` of them, changes may spend ``change`` of false discovery and of shuffles, and "same" a share ``same`` of errors."""
 
     pairs: int
     change: float
@@ -26,7 +25,7 @@ class Look(NamedTuple):
 
 
 def looks(pairs: int) -> list[Look]:
-    """After each quarter of ``pairs``, at least 4.
+    """After each quarter of ``pairs``, of which there are 4 at least.
 
     Changes by O'Brien and Fleming's function, which spends next to nothing on the first pairs, when an accident looks like an effect;
     "same" by Pocock's, which spends evenly: a wrong "same" costs less than the time to avoid it.
@@ -54,10 +53,22 @@ def _even(share: float, alpha: float) -> float:
 def decide(pairs: Sequence[Pair], look: Look, *, threshold: float, family: int) -> list[Judgement]:
     """Verdicts at a look on the cells that have none yet, of a ``family`` of cells altogether."""
     return judge(
-        of_pairs(pairs),
+        of_pairs(pairs, look.pairs),
         threshold=threshold,
         false_discovery=look.change,
-        shuffled=SHUFFLED,
+        shuffled=look.change,
         equivalence=1 - look.same,
         family=family,
     )
+
+
+def replay(pairs: Mapping[int, Pair], planned: int, threshold: float) -> dict[int, Judgement]:
+    """The verdicts that were reached while pairs were measured, of which there could be ``planned``, by place."""
+    judged: dict[int, Judgement] = {}
+    shared = {place: len(base.by_launch.keys() & candidate.by_launch.keys()) for place, (base, candidate) in pairs.items()}
+    for number, look in enumerate(looks(max(planned, LOOKS))):
+        reached = [place for place, count in shared.items() if count >= look.pairs or number == 0]
+        waiting = [place for place in reached if place not in judged or judged[place].verdict == "unsure"]
+        found = decide([pairs[place] for place in waiting], look, threshold=threshold, family=len(pairs))
+        judged |= dict(zip(waiting, found, strict=True))
+    return judged

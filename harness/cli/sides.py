@@ -82,15 +82,16 @@ def _at(side: Asked, ctx: context.Context) -> context.Context:
     """The same settings with the plug-ins as they were at a commit, and the packages of the repository found there first."""
     from metalbench.harness.catalog import Catalog
     from metalbench.harness.environments import cache_folder
-    from metalbench.harness.revisions import checkout
+    from metalbench.harness.revisions import checkout, repository
 
-    tree = checkout(side.commit, Path.cwd(), cache_folder() / "revisions")
-    plugins = [_plugin_then(Path(plugin), tree, side.name) for plugin in ctx.plugins]
-    if [str(plugin) for plugin in plugins] == ctx.plugins:
+    top = repository(Path.cwd())
+    if not any(Path(plugin).resolve().is_relative_to(top) for plugin in ctx.plugins):
         raise UsageError(
             f"No plug-in of bench.toml is in this repository, so that {side.name} would measure the same: a revision changes your own "
             "workloads and backends only."
         )
+    tree = checkout(side.commit, Path.cwd(), cache_folder() / "revisions")
+    plugins = [_plugin_then(Path(plugin), tree, side.name) for plugin in ctx.plugins]
     return context.Context(ctx.config, [str(plugin) for plugin in plugins], Catalog(plugins), imports=_import_roots(tree.copy))
 
 

@@ -15,8 +15,14 @@ def make_cell(backend="torch-cpu", variant="fused", size=8, **changes):
     return Cell(**(fields | changes))
 
 
-def make_run(cells, name="r", label="", started=1.0):
-    return Run(id=name, started=started, label=label, host=HOST, plan=msgspec.Raw(msgspec.json.encode({"cells": cells, "more": 1})))
+def make_run(cells, name="r", label="", started=1.0, launches=0):
+    return Run(
+        id=name,
+        started=started,
+        label=label,
+        host=HOST,
+        plan=msgspec.Raw(msgspec.json.encode({"cells": cells, "more": 1, "options": {"launches": launches}})),
+    )
 
 
 def timed(cell, launch, medians, **changes):

@@ -27,7 +27,7 @@ def launches(cell, ns, count=8, seed=0, **changes):
 
 def recorded(records, name="r", **changes):
     cells = list({record.cell.key(): record.cell for record in records}.values())
-    return msgspec.structs.replace(make_run(cells, name=name), **changes), records
+    return msgspec.structs.replace(make_run(cells, name=name, launches=len(records)), **changes), records
 
 
 def verdicts(found):
