@@ -1,4 +1,4 @@
-"""Where records are kept: SQLite in a file by default, PostgreSQL by URL. With ``schema`` and ``database`` all that knows SQL.
+"""Where records are kept: SQLite in a file by default, PostgreSQL by URL. With ``schema``, ``database`` and ``series`` all that knows SQL.
 
 Raw records only; what is derived from them is computed when it is read. A record is durable when ``add`` returns.
 """
@@ -6,10 +6,8 @@ Raw records only; what is derived from them is computed when it is read. A recor
 from __future__ import annotations
 
 import difflib
-import itertools
-import statistics
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,8 +15,7 @@ import sqlalchemy as sa
 
 from metalbench.results import schema
 from metalbench.results.database import Database, StoreError, connect
-from metalbench.results.history import Point
-from metalbench.results.record import GRAVITY, TIMED, Cell, Host, Measurement, Record, Run, RunState, Status
+from metalbench.results.record import Cell, Host, Measurement, Record, Run, RunState
 
 __all__ = ["Mark", "RunSummary", "Store", "StoreError", "open_store"]
 
@@ -43,14 +40,14 @@ class Store:
     """Runs and their records. Made by ``open_store``; use as a context manager. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
-        self._database, self._insert, self._transaction = database, database.insert, database.transaction
+        self.database, self._insert, self._transaction = database, database.insert, database.transaction
         schema.ensure(database)
 
     def __enter__(self) -> Store:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._database.close()
+        self.database.close()
 
     def begin(self, run: Run) -> None:
         with self._transaction() as db:
@@ -137,32 +134,6 @@ class Store:
             rows = db.execute(sa.select(schema.host.c.key, schema.host.c.facts)).all()
         return [Host(key=key, facts=msgspec.json.decode(facts, type=dict[str, str])) for key, facts in rows]
 
-    def series(self, hosts: Sequence[Host], wanted: Callable[[Cell], bool]) -> Iterator[tuple[Cell, list[Point]]]:
-        """The cells that ``wanted`` admits and the hosts have measured, each with a point a run, the oldest first.
-
-        Runs that were measured beside another are left out: their revision may be an old one, measured today.
-        """
-        columns = (
-            schema.run.c.id,
-            schema.run.c.started,
-            schema.run.c.revision,
-            schema.record.c.host,
-            schema.record.c.launch,
-            schema.record.c.spans,
-            schema.record.c.measurement,
-        )
-        here = (schema.record.c.host.in_([host.key for host in hosts]), schema.run.c.beside == "")
-        joined = sa.select(*columns).join(schema.run, schema.run.c.id == schema.record.c.run).where(*here)
-        ordered = joined.order_by(schema.run.c.started, schema.run.c.id, schema.record.c.launch)
-        systems = {host.key: " ".join(filter(None, (host.facts.get(name) for name in ("system", "build")))) for host in hosts}
-        with self._transaction() as db:
-            for key, fields in db.execute(sa.select(schema.cell.c.key, schema.cell.c.fields)).all():
-                cell = msgspec.json.decode(fields, type=Cell)
-                rows = db.execute(ordered.where(schema.record.c.cell == key)) if wanted(cell) else ()
-                points = [_point(list(own), systems) for _, own in itertools.groupby(rows, key=lambda row: row.id)]
-                if points:
-                    yield cell, points
-
     def runs(self, limit: int | None = None) -> list[RunSummary]:
         """The newest first, all of them without a ``limit``."""
         count = sa.select(sa.func.count()).where(schema.record.c.run == schema.run.c.id).scalar_subquery()
@@ -217,7 +188,7 @@ class Store:
     def _no_run(self, name: str) -> str:
         recent = self.runs(1000)
         if not recent:
-            return f"The store {self._database.name} holds no runs yet; `bench run` makes one."
+            return f"The store {self.database.name} holds no runs yet; `bench run` makes one."
         names = [run.id for run in recent] + [run.label for run in recent if run.label]
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else "`bench list runs` shows what there is."
@@ -227,29 +198,6 @@ class Store:
 def open_store(place: str) -> Store:
     """The store at ``place``, a file's path or a database URL, made if it isn't there. Raises StoreError."""
     return Store(connect(place))
-
-
-class _Glance(msgspec.Struct, frozen=True):
-    """Of a measurement, what a history needs: the rest is passed over unread."""
-
-    status: Status
-    calls_per_sample: int = 1
-    facts: dict[str, str] = {}
-
-
-def _point(rows: Sequence[Any], systems: Mapping[str, str]) -> Point:
-    """One run's launches of a cell. ``systems``: host → the system's version and build, which an update changes."""
-    found = [(msgspec.json.decode(row.measurement, type=_Glance), row.spans) for row in rows]
-    timed = [(glance, struct.unpack(f"<{len(spans) // 8}q", spans)) for glance, spans in found if spans and glance.status in TIMED]
-    return Point(
-        run=rows[0].id,
-        started=rows[0].started,
-        host=rows[0].host,
-        revision=rows[0].revision,
-        medians=[statistics.median(spans) / glance.calls_per_sample for glance, spans in timed],
-        status=min((glance.status for glance, _ in found), key=GRAVITY.index),
-        facts=next((glance.facts for glance, _ in reversed(found) if glance.facts), {}) | {"system": systems[rows[0].host]},
-    )
 
 
 def _decode(row: Any) -> Record:

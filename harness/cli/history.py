@@ -62,11 +62,12 @@ def _histories(results: Store, wanted: Callable[[Cell], bool]) -> list[History]:
     """Of this machine, else of the one measured last. UsageError where there is no series of what is wanted."""
     from metalbench.harness.host import host, same_machine
     from metalbench.results.history import History
+    from metalbench.results.series import series
 
     newest = results.run("latest").host  # an empty store says so
     for machine in (host(), newest):
         hosts = [known for known in results.hosts() if same_machine(known, machine)]
-        if found := [History(cell, points) for cell, points in results.series(hosts, wanted)]:
+        if found := [History(cell, points) for cell, points in series(results.database, hosts, wanted)]:
             return sorted(found, key=_place)
     raise UsageError("No cell that these options admit has been measured on this machine; `bench list runs` shows what has.")
 
