@@ -160,12 +160,14 @@ class Store:
         return self._first(query)
 
     def at_revision(self, revision: str) -> Run | None:
-        """The newest run that was made at a commit."""
-        return self._first(sa.select(schema.run.c.id).where(schema.run.c.revision == revision).order_by(schema.run.c.started.desc()))
+        """The newest run that was made at a commit, and not beside another."""
+        alone = sa.select(schema.run.c.id).where(schema.run.c.revision == revision, schema.run.c.beside == "")
+        return self._first(alone.order_by(schema.run.c.started.desc()))
 
     def unfinished(self) -> Run | None:
-        """The newest run that did not come to its end."""
-        return self._first(sa.select(schema.run.c.id).where(schema.run.c.state != "finished").order_by(schema.run.c.started.desc()))
+        """The newest run that did not come to its end and can: one that was measured beside another can't."""
+        open_ = sa.select(schema.run.c.id).where(schema.run.c.state != "finished", schema.run.c.beside == "")
+        return self._first(open_.order_by(schema.run.c.started.desc()))
 
     def _first(self, runs: sa.Select[Any]) -> Run | None:
         with self._transaction() as db:

@@ -100,6 +100,8 @@ def interrupted(results: Store, name: str) -> Run:
         raise UsageError("There is no unfinished run in this store; `bench list runs` shows what there is.")
     if this.state == "finished":
         raise UsageError(f"Run {this.id} is finished already; `bench show {this.id}` shows it.")
+    if this.beside:
+        raise UsageError(f"Run {this.id} was measured in turn with {this.beside}, which can't be taken up again; start `bench ab` afresh.")
     here(this)
     return this
 
