@@ -12,9 +12,9 @@ from metalbench.harness.ledger import Ledger
 from metalbench.harness.pairing import Pairing, Side
 from metalbench.harness.plan import Capabilities, Plan
 from metalbench.harness.scheduler import Listener
-from metalbench.harness.station import Station
+from metalbench.harness.station import Station, free_memory
 from metalbench.results.comparison import Comparison, compare
-from metalbench.results.evidence import Pair
+from metalbench.results.evidence import Pair, comparable
 from metalbench.results.record import Record, Run
 from metalbench.results.sequential import Look, decide, looks
 from metalbench.results.store import Store
@@ -32,7 +32,7 @@ class Entrant(NamedTuple):
 
 
 class Contest:
-    """``pairs``: at most so many. ``memory_limit`` in bytes, None for what is free now."""
+    """``pairs``: at most so many. ``memory_limit`` of both workers together in bytes, None for what is free now."""
 
     def __init__(
         self,
@@ -45,7 +45,8 @@ class Contest:
         memory_limit: int | None = None,
     ) -> None:
         self._entrants, self._store, self._listener = entrants, store, listener
-        self._pairs, self._threshold, self._memory_limit = pairs, threshold, memory_limit
+        self._pairs, self._threshold = pairs, threshold
+        self._memory_limit = (memory_limit or free_memory()) // 2  # two workers are alive at a time
         self._seed = entrants[0].plan.options.seed
 
     def run(self, on_look: Callable[[Look, dict[int, Judgement]], None]) -> Comparison:
@@ -64,7 +65,7 @@ class Contest:
                     pairing.measure(pair, waiting)
                 measured = look.pairs
                 summaries = self._summaries()
-                ranked = [place for place in waiting if all(side.ranked for side in summaries[place])]
+                ranked = [place for place in waiting if comparable(summaries[place])]
                 found = decide([summaries[place] for place in ranked], look, threshold=self._threshold, family=cells)
                 judged |= dict(zip(ranked, found, strict=True))
                 waiting = [place for place in ranked if judged[place].verdict == "unsure"]
@@ -77,7 +78,8 @@ class Contest:
     def _side(self, number: int, folder: Path) -> Side:
         run, plan, catalog, capabilities = self._entrants[number]
         station = Station(plan.options, catalog, capabilities, folder, self._listener.stage, self._memory_limit)
-        return Side(plan.options.columns, plan.cells, station, Ledger(self._store, run.id, plan, capabilities, self._listener.finished))
+        columns = {column.key: column for column in plan.options.columns}
+        return Side(columns, plan.cells, station, Ledger(self._store, run.id, plan, capabilities, self._listener.finished))
 
     def _summaries(self) -> dict[int, Pair]:
         """Place → the cell on both sides, from what is in the store."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -26,9 +26,12 @@ LEAST_ROUNDS = 4  #: where calls are so long that a turn takes more than its sha
 
 
 class Side(NamedTuple):
-    """One side's columns and cells, and where they are measured and kept. What has one place on both sides belongs together."""
+    """One side's columns by their keys, its cells, and where they are measured and kept.
 
-    columns: Sequence[Column]
+    Cells at one place on both sides belong together.
+    """
+
+    columns: Mapping[tuple[str, str], Column]
     cells: Sequence[Cell]
     station: Station
     ledger: Ledger
@@ -51,34 +54,33 @@ class Pairing:
 
     def measure(self, pair: int, places: Sequence[int]) -> None:
         """One more launch of the cells at these places on both sides, each cell's records kept before the next begins."""
-        numbers = list(range(len(self._sides[0].columns)))
-        self._rng.shuffle(numbers)
-        for number in numbers:
-            column = self._sides[0].columns[number].key
-            own = [place for place in places if self._sides[0].cells[place].column == column]
+        columns = list(dict.fromkeys((self._sides[0].cells[place].column, self._sides[1].cells[place].column) for place in places))
+        self._rng.shuffle(columns)
+        for both in columns:
+            own = [place for place in places if both == (self._sides[0].cells[place].column, self._sides[1].cells[place].column)]
             self._rng.shuffle(own)
             while waiting := [place for place in own if self._waits(place, pair)]:
-                self._run(number, waiting, pair)
+                self._run(waiting, pair)
 
     def _waits(self, place: int, pair: int) -> bool:
         """A cell that has come to nothing on one side has no ratio; the other side's status is found out once all the same."""
         done = [side.ledger.is_done(side.cells[place], pair) for side in self._sides]
         return not (all(done) if pair == 0 else any(done))
 
-    def _run(self, number: int, places: Sequence[int], pair: int) -> None:
-        """Measure cells of one column in a fresh pair of workers, until one does not survive."""
+    def _run(self, places: Sequence[int], pair: int) -> None:
+        """Measure cells of one column on either side in a fresh pair of workers, until one does not survive."""
         with ExitStack() as stack:
-            workers = [self._worker(side, number, places, pair, stack) for side in self._sides]
+            workers = [self._worker(side, places, pair, stack) for side in self._sides]
             for place in places:
                 if not self._run_cell(workers, place, pair):
                     return
 
-    def _worker(self, side: Side, number: int, places: Sequence[int], pair: int, stack: ExitStack) -> Worker | None:
+    def _worker(self, side: Side, places: Sequence[int], pair: int, stack: ExitStack) -> Worker | None:
         """An open worker; None where the cells got a status instead, or have one."""
         cells = [cell for place in places if not side.ledger.is_done(cell := side.cells[place], pair)]
         if not cells:
             return None
-        column = side.columns[number]
+        column = side.columns[cells[0].column]
         self._listener.opening(column)
         refusal = side.station.absence(column)
         if refusal is None:

@@ -23,6 +23,11 @@ from metalbench.workloads.base import Case
 MEMORY_SHARE = 0.9  #: of what is free at the start may be taken by a worker
 
 
+def free_memory() -> int:
+    """Bytes that workers may take together."""
+    return int(psutil.virtual_memory().available * MEMORY_SHARE)
+
+
 class Station:
     """Measures cells as ``options`` say, in workers whose files are in ``folder``.
 
@@ -41,7 +46,7 @@ class Station:
         self._options, self._catalog, self._capabilities = options, catalog, capabilities
         self._folder, self._on_stage = folder, on_stage
         self._columns = {column.key: column for column in options.columns}
-        self._memory_limit = memory_limit or int(psutil.virtual_memory().available * MEMORY_SHARE)
+        self._memory_limit = memory_limit or free_memory()
         self._conditions: dict[str, str] = {}  #: the machine's state before the last worker was started
         self._checked: dict[tuple[str, str], str] = {}  #: column → why its self-check failed, empty if it passed
 

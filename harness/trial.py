@@ -167,11 +167,11 @@ def _memory_only(subject: Subject, device: Device, stage: Callable[[str], None])
 
 def _calls(job: Measure, subject: Subject, output_bytes: int) -> tuple[int, int]:
     """Bounds for the calls a sample. A trajectory is checked call by call; a flushed cache is cold for one call only."""
-    if job.calls:
-        return job.calls, job.calls
     if isinstance(subject.step, StatefulStep):
         calls = subject.workload.checked_calls if job.throughput else 1
         return calls, calls
+    if job.calls:
+        return job.calls, job.calls
     if job.throughput:  # a rotation too is longer than its round, since a sample goes on where the last one stopped
         return THROUGHPUT_CALLS, max(THROUGHPUT_CALLS, OUTPUT_LIMIT // max(output_bytes, 1))
     return 1, 1 if job.cold else 1 << 30

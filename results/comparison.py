@@ -47,8 +47,8 @@ class Change(NamedTuple):
     def versions(self) -> str:
         """What differs between the facts of both, such as ``torch 2.12.1 → 2.13.0``."""
         before, after = self.base.facts, self.candidate.facts
-        names = [name for name in after if name in before and before[name] != after[name]]
-        return ", ".join(f"{name} {before[name]} → {after[name]}" for name in names)
+        names = [name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name)]
+        return ", ".join(f"{name} {before.get(name, 'none')} → {after.get(name, 'none')}" for name in names)
 
     @property
     def memory_verdict(self) -> str:
@@ -62,13 +62,17 @@ class Change(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """``changes`` are the worst first. ``missing``: cells that only one side has, and which it is."""
+    """``changes`` are the worst first. ``missing``: cells that were not measured on both sides, and where they were.
+
+    ``in_turn``: whether the launches of one number were measured in turn.
+    """
 
     base: Run
     candidate: Run
     changes: list[Change]
     missing: list[tuple[Cell, str]]
     threshold: float
+    in_turn: bool
 
 
 def compare(
@@ -85,15 +89,17 @@ def compare(
     """
     sides = [[summary for summary in summarise(run, records) if wanted(summary.cell)] for run, records in (base, candidate)]
     in_turn = base[0].beside == candidate[0].id and candidate[0].beside == base[0].id
-    pairs, missing = _in_one_place(base[0], candidate[0], sides) if in_turn else _match(*sides)
+    planned = [[cell for cell in run.cells() if wanted(cell)] for run, _ in (base, candidate)]
+    pairs, missing = _in_one_place(planned, sides) if in_turn else _match(planned, sides)
     if not across:
-        _agree(base[0], candidate[0], pairs)
-    ranked = {place: pair for place, pair in enumerate(pairs) if all(side.ranked for side in pair)}
+        _agree(base[0], candidate[0], pairs, in_turn=in_turn)
+    ranked = {place: (a, b) for place, (a, b) in enumerate(pairs) if a.ranked and b.ranked}
     if in_turn:
-        times = replay(ranked, base[0].launches(), threshold)
+        together = {place: pair for place, pair in ranked.items() if evidence.comparable(pair)}
+        times = replay(together, base[0].launches(), threshold=threshold, family=len(base[0].cells()))
     else:
         times = dict(zip(ranked, judge(evidence.of_runs(list(ranked.values())), threshold=threshold), strict=True))
-    return Comparison(base[0], candidate[0], changes(pairs, times, threshold), missing, threshold)
+    return Comparison(base[0], candidate[0], changes(pairs, times, threshold), missing, threshold, in_turn)
 
 
 def changes(pairs: Sequence[Pair], times: Mapping[int, Judgement], threshold: float) -> list[Change]:
@@ -115,27 +121,40 @@ def _badness(change: Change) -> tuple[int, int, float]:
     return (min(place, 2) if grew else place, 1, -change.time.ratio)
 
 
-def _match(base: Sequence[Summary], candidate: Sequence[Summary]) -> tuple[list[Pair], list[tuple[Cell, str]]]:
-    """Cells of both that are the same one; a backend that each side has in one environment is the same in both."""
-    alone = [_single_environments(side) for side in (base, candidate)]
-    ours, theirs = (
-        {_identity(summary.cell, single): summary for summary in side} for side, single in zip((base, candidate), alone, strict=True)
-    )
-    pairs = [(summary, theirs[key]) for key, summary in ours.items() if key in theirs]
-    missing = [(summary.cell, "base") for key, summary in ours.items() if key not in theirs]
-    return pairs, missing + [(summary.cell, "candidate") for key, summary in theirs.items() if key not in ours]
+def _match(planned: Sequence[Sequence[Cell]], sides: Sequence[Sequence[Summary]]) -> tuple[list[Pair], list[tuple[Cell, str]]]:
+    """Cells of both that are the same one; a backend that each side has in one environment is the same in both.
+
+    And those that were planned and have no record on one side, or on either.
+    """
+    alone = [_single_environments(cells) for cells in planned]
+    ours, theirs = ({_identity(summary.cell, single): summary for summary in side} for side, single in zip(sides, alone, strict=True))
+    wanted = {_identity(cell, single): cell for cells, single in zip(planned, alone, strict=True) for cell in cells}
+    pairs = [(ours[key], theirs[key]) for key in wanted if key in ours and key in theirs]
+    return pairs, [(cell, _whose(key in ours, key in theirs)) for key, cell in wanted.items() if not (key in ours and key in theirs)]
 
 
-def _in_one_place(base: Run, candidate: Run, sides: Sequence[Sequence[Summary]]) -> tuple[list[Pair], list[tuple[Cell, str]]]:
-    """Cells at one place of both plans, which may be of two variants or environments; none is missing that wasn't begun."""
+def _whose(ours: bool, theirs: bool) -> str:
+    return "base only" if ours else "candidate only" if theirs else "measured by neither"
+
+
+def _in_one_place(planned: Sequence[Sequence[Cell]], sides: Sequence[Sequence[Summary]]) -> tuple[list[Pair], list[tuple[Cell, str]]]:
+    """Cells at one place of both plans, which may be of two variants or environments."""
+    if len(planned[0]) != len(planned[1]):
+        raise IncomparableError("The two runs were measured in turn, but their plans have not as many cells; import them whole.")
     ours, theirs = ({summary.cell.key(): summary for summary in side} for side in sides)
-    keys = zip((cell.key() for cell in base.cells()), (cell.key() for cell in candidate.cells()), strict=True)
-    return [(ours[one], theirs[other]) for one, other in keys if one in ours and other in theirs], []
+    pairs, missing = [], []
+    for one, other in zip(*planned, strict=True):
+        before, after = ours.get(one.key()), theirs.get(other.key())
+        if before is not None and after is not None:
+            pairs.append((before, after))
+        else:
+            missing.append((one, _whose(before is not None, after is not None)))
+    return pairs, missing
 
 
-def _single_environments(side: Sequence[Summary]) -> set[str]:
+def _single_environments(cells: Sequence[Cell]) -> set[str]:
     """The backends that a run has in one environment only."""
-    columns = {summary.cell.column for summary in side}
+    columns = {cell.column for cell in cells}
     backends = [backend for backend, _ in columns]
     return {backend for backend in backends if backends.count(backend) == 1}
 
@@ -145,8 +164,10 @@ def _identity(cell: Cell, single: set[str]) -> tuple[str, ...]:
     return cell.workload, case, cell.backend, "" if cell.backend in single else cell.environment, cell.variant
 
 
-def _agree(base: Run, candidate: Run, pairs: Sequence[Pair]) -> None:
+def _agree(base: Run, candidate: Run, pairs: Sequence[Pair], *, in_turn: bool) -> None:
     differences = []
+    if not in_turn and (base.beside or candidate.beside):
+        differences.append("how they were measured (by `bench ab` in turn with another, and alone)")
     if base.host.key != candidate.host.key:
         names = [run.host.facts.get("chip", run.host.key) for run in (base, candidate)]
         differences.append(f"the machine ({names[0]} and {names[1]})" if names[0] != names[1] else "the machine or its system's build")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from metalbench.results.comparison import Change, Comparison
+from metalbench.results.evidence import sentinel_shifts
 from metalbench.results.layout import Field, Naming, Report, Table, text
 from metalbench.results.quantities import Quantity, printable
 from metalbench.results.record import Cell, Run
@@ -26,7 +27,7 @@ def report(comparison: Comparison, naming: Naming) -> Report:
     tables = [table] if changes else []
     if comparison.missing:
         rows = [[text(name(cell, naming)), text(side)] for cell, side in comparison.missing]
-        tables.append(Table("Cells that only one side has", ["cell", "side"], rows))
+        tables.append(Table("Cells that were not compared", ["cell", "measured"], rows))
     return Report("Comparison", _facts(comparison), _legend(comparison), tables)
 
 
@@ -47,14 +48,34 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         ("candidate", _run(comparison.candidate)),
         ("verdicts", ", ".join(told) or "none"),
         *(("versions", versions) for versions in _versions(changes)),
-        *([("launches", few)] if (few := _few(changes)) else []),
+        *([("launches", few)] if (few := _few(comparison)) else []),
+        *(("machine", told) for told in _machine(comparison)),
         *([("shown", f"the worst {LONGEST} of {len(changes)} cells")] if len(changes) > LONGEST else []),
     ]
 
 
-def _few(changes: Sequence[Change]) -> str:
-    least = min((min(len(side.medians) for side in (change.base, change.candidate)) for change in changes if change.time), default=5)
-    return f"some cells have {least} a side; fewer than 5 can't tell a change from chance" if least < 5 else ""
+def _few(comparison: Comparison) -> str:
+    """Where the launches are too few for shuffling to tell anything."""
+    sizes = [(len(change.base.medians), len(change.candidate.medians)) for change in comparison.changes if change.time]
+    few = [size for size in sizes if 2 / math.comb(sum(size), size[0]) > FALSE_DISCOVERY]
+    if comparison.in_turn or not few:
+        return ""
+    return "some cells have {} and {} launches; fewer than 5 a side can't tell a change from chance".format(*min(few))
+
+
+def _machine(comparison: Comparison) -> list[str]:
+    """By how much the machine was another, where that was added to the intervals."""
+    if comparison.in_turn:
+        return []
+    shifts = sentinel_shifts([(change.base, change.candidate) for change in comparison.changes if change.time])
+    told = []
+    for (backend, _), shift in shifts.items():
+        if math.isinf(shift):
+            told.append(f"{backend}'s fixed product is of another size, so different was the machine's speed: nothing can be told")
+        elif abs(shift) > 0.01:
+            took = f"took {math.exp(shift):.3f}× as long as in the base"
+            told.append(f"{backend}'s fixed product {took}, which is not held against the cells: `bench ab` would tell")
+    return told
 
 
 _ORDER = {"slower": 0, "faster": 1, "same": 2, "unsure": 3}
@@ -71,10 +92,15 @@ def _versions(changes: Iterable[Change]) -> list[str]:
 
 
 def _legend(comparison: Comparison) -> str:
+    change = f"beyond {comparison.threshold:.3g}"
+    if comparison.in_turn:
+        how, same = "medians over pairs measured in turn", "the interval shown lies within that"
+    else:
+        how, same = "medians over launches", "the 90 % interval lies within that"
     return (
-        f"Ratios are candidate over base, of medians over launches, with intervals adjusted for all cells. Slower and faster: the interval "
-        f"excludes 1 and the ratio is beyond {comparison.threshold:.3g} (of all such verdicts at most {FALSE_DISCOVERY:.0%} false). "
-        "Same: the 90 % interval lies within that. Unsure: more launches would tell."
+        f"Ratios are candidate over base, of {how}; intervals are adjusted for all cells. Slower and faster: the interval excludes 1, the "
+        f"change is {change}, and shuffling the two sides hardly ever shows as much; of all such verdicts at most {FALSE_DISCOVERY:.0%} "
+        f"are false. Same: {same}. Unsure: neither can be said."
     )
 
 

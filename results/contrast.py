@@ -36,7 +36,8 @@ class Contrast(NamedTuple):
             return 1.0
         from scipy.special import stdtr  # noqa: PLC0415 - not before something is compared
 
-        return min(1.0, 2 * float(stdtr(self.freedom, -max(0.0, abs(self.centre) - self.doubt) / self.error)))
+        beyond_doubt = max(0.0, abs(self.centre) - self.doubt)
+        return min(1.0, 2 * float(stdtr(self.freedom, -beyond_doubt / self.error)))
 
     def interval(self, level: float) -> tuple[float, float]:
         """Around the centre, ``doubt`` included; infinite where nothing is known of the spread."""

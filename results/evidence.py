@@ -20,6 +20,12 @@ MEMORY_SPREAD = 0.005  #: relative standard deviation of a process's peak betwee
 Pair = tuple[Summary, Summary]  #: a cell of the base and the same of the candidate
 
 
+def comparable(pair: Pair) -> bool:
+    """Whether both are right, and have a launch in common: so those do that were measured in turn."""
+    base, candidate = pair
+    return base.ranked and candidate.ranked and not base.by_launch.keys().isdisjoint(candidate.by_launch)
+
+
 def of_runs(pairs: Sequence[Pair]) -> list[Evidence]:
     """From two runs that were measured one after the other, on a machine that may have changed its speed in between."""
     if not pairs:
@@ -28,8 +34,8 @@ def of_runs(pairs: Sequence[Pair]) -> list[Evidence]:
         _matrix([{launch: math.log(ns) for launch, ns in side.by_launch.items()} for side in sides]) for sides in zip(*pairs, strict=True)
     ]
     shares = shuffles.of_launches(*sides)
-    doubts = _doubts(pairs)
-    contrasts = [unpaired(a.medians, b.medians)._replace(doubt=doubts[a.cell.column]) for a, b in pairs]
+    doubts = sentinel_shifts(pairs)
+    contrasts = [unpaired(a.medians, b.medians)._replace(doubt=abs(doubts[a.cell.column])) for a, b in pairs]
     return [Evidence(contrast, share, shares.least) for contrast, share in zip(contrasts, shares.shares, strict=True)]
 
 
@@ -61,7 +67,7 @@ def _log_ratios(base: Summary, candidate: Summary) -> dict[int, float]:
 def _turns(measurement: Measurement) -> list[float]:
     """The median ns of a call in each turn; of all samples where there are no turns."""
     samples = measurement.samples_ns()
-    ends = list(itertools.accumulate(measurement.turns)) or [len(samples)]
+    ends = [end for end in itertools.accumulate(measurement.turns) if end <= len(samples)] or [len(samples)]
     return [statistics.median(samples[start:end]) for start, end in itertools.pairwise([0, *ends])]
 
 
@@ -82,15 +88,19 @@ def _matrix(rows: Sequence[dict[int, float]]) -> shuffles.Floats:
     return np.array([[row.get(launch, math.nan) for launch in launches] for row in rows])
 
 
-def _doubts(pairs: Sequence[Pair]) -> dict[tuple[str, str], float]:
-    """Column of the base → by how much, as a logarithm, its fixed product took another time on the other side; 0 where it isn't known."""
+def sentinel_shifts(pairs: Sequence[Pair]) -> dict[tuple[str, str], float]:
+    """Column of the base → log ratio of what its fixed product took on the two sides: the machine's own change, as far as it is known.
+
+    0 where a side has no sentinel of known size; infinite where the sizes differ: it is chosen by how fast the machine is.
+    """
     shifts: dict[tuple[str, str], list[float]] = {}
     for base, candidate in pairs:
         ours, theirs = _sentinels(base), _sentinels(candidate)
-        for size in ours.keys() & theirs.keys():
-            shifts.setdefault(base.cell.column, []).append(statistics.fmean(theirs[size]) - statistics.fmean(ours[size]))
-        shifts.setdefault(base.cell.column, [])
-    return {column: abs(statistics.median(own)) if own else 0.0 for column, own in shifts.items()}
+        own = shifts.setdefault(base.cell.column, [])
+        own += [statistics.fmean(theirs[size]) - statistics.fmean(ours[size]) for size in ours.keys() & theirs.keys()]
+        if ours and theirs and ours.keys().isdisjoint(theirs):
+            own.append(math.inf)
+    return {column: statistics.median(own) if own else 0.0 for column, own in shifts.items()}
 
 
 def _sentinels(summary: Summary) -> dict[int, list[float]]:

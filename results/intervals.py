@@ -56,7 +56,7 @@ def svg(comparison: Comparison, naming: Naming) -> str:
 
 def _axis(shown: Sequence[Judgement], threshold: float) -> Callable[[float], float]:
     """Ratio → x. The axis holds every estimate and thrice the threshold; what lies beyond it is drawn at its end."""
-    reach = 1.25 * max([3 * math.log1p(threshold), *(abs(math.log(time.ratio)) for time in shown)])
+    reach = 1.25 * max([3 * math.log1p(max(threshold, 0.001)), *(abs(math.log(time.ratio)) for time in shown)])
 
     def x(ratio: float) -> float:
         place = math.log(ratio) / reach if ratio > 0 else -1.0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
+Positive = Annotated[int, msgspec.Meta(gt=0)]
 Scalar = str | int | float | bool
 RunState = Literal["running", "finished", "interrupted"]
 Status = Literal["ok", "wrong", "fallback", "unsupported", "unavailable", "failed", "crashed", "timeout", "oom"]
@@ -77,9 +78,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     reason: str = ""
     default_variant: bool = False  #: the backend's own choice for this workload
-    spans_ns: list[int] = []  #: raw samples, each over ``calls_per_sample`` calls
-    calls_per_sample: int = 1
-    turns: list[int] = []  #: how many samples were taken at a time, where that was in turn with another cell's; the first so many
+    spans_ns: list[Positive] = []  #: raw samples, each over ``calls_per_sample`` calls
+    calls_per_sample: Positive = 1
+    turns: list[Positive] = []  #: how many samples were taken at a time, where that was in turn with another cell's; the first so many
     rejected: int = 0  #: samples thrown away because the clock did not advance
     slept: int = 0  #: samples thrown away because the machine was asleep meanwhile
     device_spans_ns: list[float] = []  #: of single calls, by events on the device; empty where it has none that can be trusted

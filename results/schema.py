@@ -77,4 +77,5 @@ def ensure(database: Database) -> None:
 
 
 def _version(db: sa.Connection) -> int:
-    return int(db.execute(sa.select(meta.c.value).where(meta.c.key == "schema")).scalar_one())
+    found: str = db.execute(sa.select(meta.c.value).where(meta.c.key == "schema")).scalar_one()
+    return int(found) if found.isdecimal() else VERSION + 1  # of nobody we know

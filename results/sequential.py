@@ -13,7 +13,8 @@ from typing import NamedTuple
 from metalbench.results.evidence import Pair, of_pairs
 from metalbench.results.verdicts import EQUIVALENCE, FALSE_DISCOVERY, Judgement, judge
 
-LOOKS = 4
+LOOKS = (1 / 4, 5 / 8, 13 / 16, 1)  #: shares of the pairs after which a look is planned; ten are the fewest that shuffling can be asked of
+RARE = 0.002  #: the least share of swaps that eight, nine, ten pairs can show, 2 in 2 to the power of them, counts if it is no more
 
 
 class Look(NamedTuple):
@@ -22,20 +23,21 @@ class Look(NamedTuple):
     pairs: int
     change: float
     same: float
+    last: bool
 
 
 def looks(pairs: int) -> list[Look]:
-    """After each quarter of ``pairs``, of which there are 4 at least.
+    """Those planned for ``pairs`` at most, 4 at least.
 
     Changes by O'Brien and Fleming's function, which spends next to nothing on the first pairs, when an accident looks like an effect;
     "same" by Pocock's, which spends evenly: a wrong "same" costs less than the time to avoid it.
     """
     out = []
     spent_change = spent_same = 0.0
-    for number in range(1, LOOKS + 1):
-        count = math.ceil(pairs * number / LOOKS)
+    for share in LOOKS:
+        count = math.ceil(pairs * share)
         change, same = _late(count / pairs, FALSE_DISCOVERY), _even(count / pairs, 1 - EQUIVALENCE)
-        out.append(Look(count, change - spent_change, same - spent_same))
+        out.append(Look(count, change - spent_change, same - spent_same, last=share == 1))
         spent_change, spent_same = change, same
     return out
 
@@ -57,18 +59,19 @@ def decide(pairs: Sequence[Pair], look: Look, *, threshold: float, family: int) 
         threshold=threshold,
         false_discovery=look.change,
         shuffled=look.change,
+        rare=FALSE_DISCOVERY if look.last else RARE,
         equivalence=1 - look.same,
         family=family,
     )
 
 
-def replay(pairs: Mapping[int, Pair], planned: int, threshold: float) -> dict[int, Judgement]:
+def replay(pairs: Mapping[int, Pair], planned: int, *, threshold: float, family: int) -> dict[int, Judgement]:
     """The verdicts that were reached while pairs were measured, of which there could be ``planned``, by place."""
     judged: dict[int, Judgement] = {}
     shared = {place: len(base.by_launch.keys() & candidate.by_launch.keys()) for place, (base, candidate) in pairs.items()}
-    for number, look in enumerate(looks(max(planned, LOOKS))):
+    for number, look in enumerate(looks(max(planned, len(LOOKS)))):
         reached = [place for place, count in shared.items() if count >= look.pairs or number == 0]
         waiting = [place for place in reached if place not in judged or judged[place].verdict == "unsure"]
-        found = decide([pairs[place] for place in waiting], look, threshold=threshold, family=len(pairs))
+        found = decide([pairs[place] for place in waiting], look, threshold=threshold, family=family)
         judged |= dict(zip(waiting, found, strict=True))
     return judged

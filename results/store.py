@@ -153,7 +153,7 @@ class Store:
         word, tilde, back = name.partition("~")
         runs = sa.select(schema.run.c.id)
         if word == "latest" and (back.isascii() and back.isdigit() if tilde else True):
-            query = runs.order_by(schema.run.c.started.desc()).offset(int(back or 0))
+            query = runs.order_by(schema.run.c.started.desc()).offset(min(int(back or 0), 1 << 40))
         else:
             named = runs.where(sa.or_(schema.run.c.id == name, schema.run.c.label == name))
             query = named.order_by(sa.case((schema.run.c.id == name, 0), else_=1), schema.run.c.started.desc())

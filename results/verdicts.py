@@ -53,26 +53,28 @@ def judge(
     threshold: float = THRESHOLD,
     false_discovery: float = FALSE_DISCOVERY,
     shuffled: float = SHUFFLED,
+    rare: float = FALSE_DISCOVERY,
     equivalence: float = EQUIVALENCE,
     family: int = 0,
 ) -> list[Judgement]:
     """A verdict on each ratio, all of them taken together, and with further ones where the whole ``family`` is larger.
 
     Slower or faster: the adjusted interval excludes 1, the estimate passes ``threshold``, and no more than ``shuffled`` of the shuffles
-    show as much. Same: the interval of level ``equivalence`` lies inside ``threshold``. Else unsure.
+    show as much, or as few as so few launches can show, if that is at most ``rare``. Same: the interval of level ``equivalence`` lies
+    inside ``threshold``. Else unsure.
     """
     if not evidence:
         return []
     level = 1 - _significance([found.contrast.p for found in evidence], false_discovery, max(family, len(evidence)))
     return [
-        _judge(found.contrast, level, math.log1p(threshold), equivalence, rare=found.share <= _allowed(found.least, shuffled))
+        _judge(found.contrast, level, math.log1p(threshold), equivalence, rare=found.share <= _allowed(found.least, shuffled, rare))
         for found in evidence
     ]
 
 
-def _allowed(least: float, shuffled: float) -> float:
+def _allowed(least: float, shuffled: float, rare: float) -> float:
     """Five launches a side can't show less than 2 of 252 shuffles, and that will do; four can't show less than 2 of 70."""
-    return max(shuffled, least if least <= FALSE_DISCOVERY else 0.0) + 1e-12
+    return max(shuffled, least if least <= rare else 0.0) + 1e-12
 
 
 def _significance(p: Sequence[float], q: float, family: int) -> float:

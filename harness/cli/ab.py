@@ -14,6 +14,7 @@ from metalbench.harness.cli.compare import (
     FormatOption,
     SvgOption,
     ThresholdOption,
+    check,
     conclude,
     failures,
     print_comparison,
@@ -63,6 +64,7 @@ def ab(
     from metalbench.harness.wakefulness import awake
 
     failing = failures(fail_on)
+    check(threshold, svg)
     ctx = context.load()
     given = Given(suite, None, backend, workload, case, None, budget=budget, seed=seed, launches=pairs)
     sides = asked(base, candidate, given, ctx)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from enum import StrEnum
@@ -72,6 +73,7 @@ def compare(
     from metalbench.results import comparison
 
     failing = failures(fail_on)
+    check(threshold, svg)
     ctx = context.load()
     with context.opened_store(store, ctx.config) as results:
         sides = [measured(name, results) for name in (base, candidate)]
@@ -92,6 +94,14 @@ def conclude(found: Comparison, catalog: Catalog, failing: frozenset[str]) -> No
         reason = next(change.candidate.reason or change.candidate.status for change in found.changes)
         raise UsageError(f"Nothing was timed on both sides, so that nothing was compared ({reason}); see `bench doctor`.")
     sys.exit(int(any(change.outcomes() & failing for change in found.changes)))
+
+
+def check(threshold: float, svg: Path | None) -> None:
+    """UsageError for what would only be found out when all is measured."""
+    if math.isnan(threshold):
+        raise UsageError("--threshold nan is no percentage; give one such as 3.")
+    if svg is not None and (svg.is_dir() or not svg.absolute().parent.is_dir()):
+        raise UsageError(f"{svg} can't be written: give --svg a file in a folder that is there.")
 
 
 def failures(fail_on: list[str] | None) -> frozenset[str]:
@@ -120,7 +130,7 @@ def print_comparison(found: Comparison, catalog: Catalog, format: Format, svg: P
         shown = comparison_report.report(found, naming)
         {Format.text: printers.print_text, Format.markdown: printers.print_markdown}[format](shown, sys.stdout)
     if svg is not None:
-        write_whole(svg, intervals.svg(found, naming).encode(), "the comparison is printed all the same")
+        write_whole(svg, [intervals.svg(found, naming).encode()], "the comparison is printed all the same")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in comparison_report.github_annotations(found.changes, naming, failing):
             print(line, file=sys.stderr)
@@ -132,9 +142,9 @@ def _missing(found: Comparison, catalog: Catalog) -> str:
         return f"Runs {found.base.id} and {found.candidate.id} have no cell that these options admit; leave one out."
     from metalbench.harness.cli.output import cell_name
 
-    names = [f"{cell_name(cell, catalog)} · {cell.column_name} · {cell.variant} ({side} only)" for cell, side in found.missing]
+    names = [f"{cell_name(cell, catalog)} · {cell.column_name} · {cell.variant} ({side})" for cell, side in found.missing]
     shown = "; ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return (
-        f"{len(names)} cells are in one run only and were not compared: {shown}; measure them, or choose what both have by "
+        f"{len(names)} cells were not measured on both sides, so not compared: {shown}; measure them, or choose what both have by "
         "--workload, --backend, --case, --variant."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -82,6 +83,7 @@ def _confirm(found: Sequence[History], results: Store, ctx: context.Context) -> 
     from metalbench.harness.cli.planning import begin, here, resumed
     from metalbench.harness.cli.run import measure
     from metalbench.harness.plan import only
+    from metalbench.harness.revisions import revision
 
     suspects: dict[str, set[str]] = {}
     for one in found:
@@ -90,6 +92,10 @@ def _confirm(found: Sequence[History], results: Store, ctx: context.Context) -> 
     for name, cells in suspects.items():
         before = results.run(name)
         here(before)
+        if before.revision != revision(Path.cwd()):
+            raise UsageError(
+                f"Run {name} was made at {before.revision or 'no revision'}, which is not checked out here; go there to confirm it."
+            )
         plan, capabilities = resumed(before, ctx)
         again = only(plan, cells)
         measure(begin(results, again, before.label), again, capabilities, ctx, results, quiet=True)

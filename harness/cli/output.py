@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metalbench.harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Sequence
 
     from metalbench.harness.catalog import Catalog
     from metalbench.harness.plan import Plan
@@ -77,14 +77,18 @@ def write_json(run: Run, records: Sequence[Record], file: Path) -> None:
     """The native document, whole or not at all."""
     from metalbench.results.formats import native
 
-    write_whole(file, native.export(run, records), "the results are in the store, and `bench show --format json` prints them")
+    write_whole(file, [native.export(run, records)], "the results are in the store, and `bench show --format json` prints them")
 
 
-def write_whole(file: Path, content: bytes, remedy: str) -> None:
+def write_whole(file: Path, content: Iterable[bytes], remedy: str) -> None:
     """Write a file whole or not at all. UsageError where that can't be done."""
-    scratch = file.with_name(file.name + ".new")
+    import tempfile
+
     try:
-        scratch.write_bytes(content)
-        scratch.replace(file)
+        with tempfile.TemporaryDirectory(prefix=".writing-", dir=file.absolute().parent) as folder:
+            scratch = Path(folder) / "whole"
+            with scratch.open("wb") as out:
+                out.writelines(content)
+            scratch.replace(file)
     except OSError as error:
         raise UsageError(f"{file} can't be written: {error.strerror}; {remedy}.") from error

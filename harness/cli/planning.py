@@ -95,6 +95,8 @@ def new_name() -> str:
 
 def interrupted(results: Store, name: str) -> Run:
     """The run to go on with. A finished one is refused: there is nothing left of it."""
+    from metalbench.harness.host import host
+
     this: Run | None = results.unfinished() if name == UNFINISHED else results.run(name)
     if this is None:
         raise UsageError("There is no unfinished run in this store; `bench list runs` shows what there is.")
@@ -103,14 +105,16 @@ def interrupted(results: Store, name: str) -> Run:
     if this.beside:
         raise UsageError(f"Run {this.id} was measured in turn with {this.beside}, which can't be taken up again; start `bench ab` afresh.")
     here(this)
+    if this.host.key != host().key:
+        raise UsageError(f"Run {this.id} was begun before the system of this machine was updated; start afresh.")
     return this
 
 
 def here(this: Run) -> None:
-    """UsageError unless the run was made on this machine."""
-    from metalbench.harness.host import host
+    """UsageError unless the run was made on this machine, whatever system it had then."""
+    from metalbench.harness.host import host, same_machine
 
-    if this.host.key != host().key:
+    if not same_machine(this.host, host()):
         raise UsageError(f"Run {this.id} was begun on another machine ({this.host.facts.get('chip', this.host.key)}); measure there.")
 
 

@@ -25,11 +25,18 @@ def measured(name: str, results: Store) -> tuple[Run, list[Record]]:
     place, _, inner = name.partition("#")
     if "://" in place or _is_store(Path(place)):
         return _from_store(place, inner or "latest")
-    if Path(place).is_file():
+    if _is_file(Path(place)):
         return _from_file(Path(place), inner)
     if (run := _at_revision(name, results)) is not None:
         return run, results.records(run.id)
     return results.run(name), []  # raises, with the nearest names
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name too long for one
+        return False
 
 
 def _is_store(path: Path) -> bool:
@@ -43,6 +50,9 @@ def _is_store(path: Path) -> bool:
 def _from_store(place: str, name: str) -> tuple[Run, list[Record]]:
     from metalbench.results.store import open_store
 
+    file = Path(place.removeprefix("sqlite:///"))
+    if (place.startswith("sqlite:") or "://" not in place) and not file.is_file():
+        raise UsageError(f"There is no store {place}; name one that is there.")
     with open_store(place) as other:
         run = other.run(name)
         return run, other.records(run.id)
@@ -55,8 +65,8 @@ def _from_file(path: Path, name: str) -> tuple[Run, list[Record]]:
 
     try:
         _, reading = interchange.read(path.read_bytes())
-    except FormatError as error:
-        raise UsageError(f"{path}: {error}.") from error
+    except (FormatError, OSError) as error:
+        raise UsageError(f"{path}: {error.strerror if isinstance(error, OSError) else error}.") from error
     runs = [(run, records) for run, records in reading.runs if name in {"", run.id, run.label}]
     if reading.problems or not runs:
         problem = reading.problems[0] if reading.problems else f"there is no run called {name!r} in it" if name else "it holds no results"

@@ -52,9 +52,12 @@ def _an(kind: Kind) -> str:
 
 def _recognised(name: str, given: Given, ctx: context.Context) -> Asked:
     from metalbench.harness.revisions import resolve
+    from metalbench.harness.specification import existing
 
     if ":" in name or name in ctx.recipes.by_name:
         return Asked("environment", name)
+    if existing(name) is not None:
+        raise UsageError(f"{name!r} doesn't say for which backend; put that before it, as in torch-cpu:{name}.")
     workloads = context.split(given.workload) or ctx.config.workloads or list(ctx.catalog.workload_files)
     variants = dict.fromkeys(variant for workload in workloads for variant in ctx.catalog.workload(workload).variants)
     if name in variants:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from metalbench.harness.cli import context
+from metalbench.harness.cli.output import write_whole
 from metalbench.harness.errors import UsageError, unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def export(
@@ -41,7 +38,11 @@ def export(
         chosen = {run.id: run for run in map(results.run, names)}
         ordered = sorted(chosen.values(), key=lambda run: (run.started, run.id))
         try:
-            _put(writers[format].write((run, results.records(run.id)) for run in ordered), output)
+            pieces = writers[format].write((run, results.records(run.id)) for run in ordered)
+            if output is None:
+                sys.stdout.buffer.writelines(pieces)
+            else:
+                write_whole(output, pieces, "give --output another place")
         except FormatError as error:
             raise UsageError(str(error)) from error
 
@@ -82,24 +83,6 @@ def import_(
             sound = sound and not problems
     if not sound:
         raise typer.Exit(2)
-
-
-def _put(pieces: Iterable[bytes], output: Path | None) -> None:
-    """To standard output, or to a file whole or not at all."""
-    if output is None:
-        for piece in pieces:
-            sys.stdout.buffer.write(piece)
-        return
-    scratch = output.with_name(output.name + ".new")
-    try:
-        with scratch.open("wb") as file:
-            file.writelines(pieces)
-        scratch.replace(output)
-    except OSError as error:
-        raise UsageError(f"{output} can't be written: {error.strerror}; give --output another place.") from error
-    finally:
-        with contextlib.suppress(OSError):
-            scratch.unlink()
 
 
 def _count(count: int, what: str) -> str:

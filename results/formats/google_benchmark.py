@@ -90,7 +90,7 @@ def _measurement(item: dict[str, Any], build: dict[str, str], place: str) -> Mea
         return Measurement(status="failed", reason=texts(item).get("error_message", ""), facts=build)
     if item.get("skipped"):
         return Measurement(status="unsupported", reason=texts(item).get("skip_message", ""), facts=build)
-    unit = item.get("time_unit", "ns")
+    unit = str(item.get("time_unit", "ns"))
     if unit not in NANOSECONDS:
         raise ValueError(f"{place}.time_unit: {unit!r} is none of {', '.join(NANOSECONDS)}")
     kind = _aggregate(item)

@@ -78,11 +78,12 @@ def _csv(text: str) -> tuple[list[Row], list[str]]:
 def _cases(rows: Iterable[dict[str, Any]]) -> list[dict[str, Scalar]]:
     """The case of each row, in their order."""
     rows = list(rows)
-    varying = {column for row in rows for column in row if len({str(other.get(column)) for other in rows}) > 1}
-    columns = [*CASE, *sorted(varying - GIVEN - RESULTS - set(CASE))]
+    columns = {column for row in rows for column in row}
+    varying = {column for column in columns if len({str(row.get(column)) for row in rows}) > 1}
+    telling = [*CASE, *sorted(varying - GIVEN - RESULTS - set(CASE))]
     return [
         {"model": re.split(r"[/\\]", str(row["model_filename"]))[-1]}
-        | {column: _setting(row[column]) for column in columns if row.get(column) is not None}
+        | {column: _setting(row[column]) for column in telling if row.get(column) is not None}
         for row in rows
     ]
 

@@ -79,7 +79,7 @@ def test_what_was_not_compared_is_an_error_after_the_table(stored):
     found = stored("compare", "main", "more")
     assert "torch-cpu" in found.stdout
     assert found.returncode == 2
-    assert "1 cells are in one run only" in found.stderr
+    assert "1 cells were not measured on both sides" in found.stderr
     assert stored("compare", "main", "more", "--case", "size=8").returncode == 0
     assert "have no cell that these options admit" in only_sentence(stored("compare", "main", "more", "--case", "size=77"))
 

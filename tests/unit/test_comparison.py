@@ -50,7 +50,7 @@ def test_each_cell_is_held_against_itself_and_the_worst_comes_first():
 def test_a_cell_that_one_side_lacks_is_missing_and_not_equal():
     base = launches(make_cell(size=1), 1e6) + launches(make_cell(size=2), 1e6)
     found = compare(recorded(base, "a"), recorded(launches(make_cell(size=1), 1e6, seed=1), "b"))
-    assert [(cell.case["size"], side) for cell, side in found.missing] == [(2, "base")]
+    assert [(cell.case["size"], side) for cell, side in found.missing] == [(2, "base only")]
     assert len(found.changes) == 1
     chosen = compare(recorded(base, "a"), recorded(base, "b"), wanted=lambda cell: cell.case["size"] == 2)
     assert len(chosen.changes) == 1
@@ -61,7 +61,7 @@ def test_another_release_in_an_environment_of_its_own_is_the_same_backend():
     found = compare(
         recorded(launches(old, 1e6, facts={"torch": "2.12"}), "a"), recorded(launches(new, 2e6, facts={"torch": "2.13", "new": "x"}), "b")
     )
-    assert [change.versions for change in found.changes] == ["torch 2.12 → 2.13"]
+    assert [change.versions for change in found.changes] == ["torch 2.12 → 2.13, new none → x"]
     assert list(verdicts(found).values()) == ["slower"]
 
 
@@ -87,6 +87,24 @@ def test_another_machine_is_refused():
     with pytest.raises(IncomparableError, match="the machine \\(M5 and M9\\)"):
         compare(recorded(records, "a"), other)
     assert HOST.key != "other"
+
+
+def test_what_was_planned_and_not_measured_is_missing_too():
+    cells = [make_cell(size=size) for size in range(4)]
+    run = make_run(cells)
+    half = [record for cell in cells[:2] for record in launches(cell, 1e6)]
+    found = compare((run, half), (msgspec.structs.replace(run, id="b"), half[:-8]))
+    assert [(cell.case["size"], whose) for cell, whose in found.missing] == [
+        (1, "base only"),
+        (2, "measured by neither"),
+        (3, "measured by neither"),
+    ]
+
+
+def test_half_of_a_pair_of_runs_is_not_held_against_one_that_ran_alone():
+    records = launches(make_cell(), 1e6)
+    with pytest.raises(IncomparableError, match="in turn with another, and alone"):
+        compare(recorded(records, "a", beside="x"), recorded(records, "b"))
 
 
 def test_a_status_that_changed_is_told_and_makes_no_ratio():
@@ -131,11 +149,10 @@ def test_a_machine_that_was_slower_itself_is_no_regression():
         records = launches(make_cell(), ns, sentinel_size=256, sentinel_before_ns=sentinel, sentinel_after_ns=sentinel)
         sides.append(recorded(records, f"at{sentinel}"))
     assert list(verdicts(compare(*sides)).values()) == ["unsure"]
-    other_size = [
-        (run, [msgspec.structs.replace(r, measurement=msgspec.structs.replace(r.measurement, sentinel_size=size)) for r in records])
-        for (run, records), size in zip(sides, (256, 512), strict=True)
-    ]
-    assert list(verdicts(compare(*other_size)).values()) == ["slower"]
+    faster_then = [sides[0], recorded(launches(make_cell(), 1.2e6, sentinel_size=128, sentinel_before_ns=210_000), "b")]
+    assert list(verdicts(compare(*faster_then)).values()) == ["unsure"], "so much slower that the product had to be a smaller one"
+    unknown = [recorded(launches(make_cell(), ns), name) for ns, name in ((1e6, "c"), (1.2e6, "d"))]
+    assert list(verdicts(compare(*unknown)).values()) == ["slower"]
 
 
 def test_turns_are_held_against_their_neighbours():
