@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -31,58 +32,33 @@ from metalbench.harness.uv import UvError, uv
 
 PLUGINS = Path(__file__).parent.parent / "plugins"
 COUNTS = runpy.run_path(str(PLUGINS / "paced.py"))["COUNTS"]
+WORK = Path(__file__).with_name("peers_work.py").read_text("utf-8")
 SCENARIOS = {"equal": "equal", "slower6": "6 % slower", "slower10": "10 % slower"}
-NUMPY = f"numpy=={np.__version__}"  #: ours, for all
 
-WORK = """
-from pathlib import Path
-
-import numpy as np
-
-COUNT = int(Path(__file__).with_name("count.txt").read_text())
-A = np.random.default_rng(0).standard_normal((24, 24)).astype(np.float32)
-
-
-def product(a, b):
-    return a @ b
-
-
-def work():
-    for _ in range(COUNT):
-        out = product(A, A)
-    return out
-"""
-PYTEST = """
-from paced import work
-
-
-def test_work(benchmark):
-    benchmark(work)
-"""
 ASV = """
 import os
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["ASV_ENV_DIR"], "project"))  # the commit as asv has checked it out
-
-from paced import work
+import paced
 
 
 def time_work():
-    work()
+    paced.work()
 """
 ASV_SAID = {"PERFORMANCE DECREASED": "slower", "PERFORMANCE INCREASED": "faster", "BENCHMARKS NOT SIGNIFICANTLY CHANGED": "same"}
 ASV_COMPARED = {"got worse": "slower", "have improved": "faster", "stayed the same": "same"}
 
 
-def run(*command, cwd, codes=(0,), variables=None):
-    """Seconds, and what was printed on standard output. RuntimeError with all output for another exit status than ``codes``."""
+def run(*command, cwd, codes=(0,), variables=()):
+    """Seconds, standard output and standard error. RuntimeError with both for another exit status than ``codes``."""
+    environment = os.environ | dict(variables)
     begin = time.perf_counter()
-    done = subprocess.run(command, cwd=cwd, env=os.environ | (variables or {}), capture_output=True, text=True, encoding="utf-8")
+    done = subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, encoding="utf-8")
     seconds = time.perf_counter() - begin
     if done.returncode not in codes:
-        raise RuntimeError(f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
-    return seconds, done.stdout + (done.stderr if 1 in codes else "")
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return seconds, done.stdout, done.stderr
 
 
 def install(folder, package, *others):
@@ -119,10 +95,10 @@ class Metalbench:
     def __call__(self, scenario):
         sides = ("--base", "base", "--candidate", scenario)
         work = ("--workload", "paced", "--case", "size=24", "--backend", "numpy-cpu")
-        with measurement_lock():
-            pass  # another run ends first: that wait is not the comparison's
-        bench = str(Path(sys.executable).with_name("bench"))
-        seconds, out = run(bench, "ab", *sides, *work, "--format", "json", "--quiet", cwd=self.folder)
+        bench, waits = str(Path(sys.executable).with_name("bench")), True
+        while waits:  # for another run to end, which is not the comparison's time: once more
+            seconds, out, err = run(bench, "ab", *sides, *work, "--format", "json", cwd=self.folder)
+            waits = "Another run is measuring" in err
         return seconds, [json.loads(out)["cells"][0]["time"]["verdict"]]
 
 
@@ -130,23 +106,21 @@ class PytestBenchmark:
     rows = ("pytest-benchmark, `median:5%`", "pytest-benchmark, `median:3%`, from the same runs")
 
     def __init__(self, folder):
-        programs, version = install(folder / "environment", "pytest-benchmark", NUMPY)
+        programs, version = install(folder / "environment", "pytest-benchmark", f"numpy=={np.__version__}")
         self.folder, self.python, self.version = folder, str(programs / "python"), f"pytest-benchmark {version}"
 
     def __call__(self, scenario):
         with tempfile.TemporaryDirectory(dir=self.folder) as name, measurement_lock():
             folder = Path(name)
             write_work(folder, "base")
-            (folder / "test_paced.py").write_text(PYTEST, "utf-8")
-            pytest = (self.python, "-m", "pytest", "--benchmark-autosave")
-            base_seconds, _ = run(*pytest, cwd=folder)
+            pytest = (self.python, "-m", "pytest", "paced.py", "--benchmark-autosave")
+            base_seconds, *_ = run(*pytest, cwd=folder)
             write_work(folder, scenario)
-            compare = ("--benchmark-compare", "--benchmark-compare-fail=median:5%")
-            seconds, out = run(*pytest, *compare, cwd=folder, codes=(0, 1))
+            judged = run(*pytest, "--benchmark-compare", "--benchmark-compare-fail=median:5%", cwd=folder, codes=(0, 1))
             files = sorted(folder.glob(".benchmarks/*/*.json"))
             base, candidate = (json.loads(file.read_text("utf-8"))["benchmarks"][0]["stats"]["median"] for file in files)
-        verdict = worded(out, {"Performance has regressed": "slower", "1 passed": "same"})
-        return base_seconds + seconds, [verdict, "slower" if candidate > 1.03 * base else "same"]
+        verdict = worded("".join(judged[1:]), {"Performance has regressed": "slower", "1 passed": "same"})
+        return base_seconds + judged[0], [verdict, "slower" if candidate > 1.03 * base else "same"]
 
 
 class Asv:
@@ -156,17 +130,13 @@ class Asv:
         programs, version = install(folder / "environment", "asv", "virtualenv")
         self.folder, self.asv, self.version = folder, str(programs / "asv"), f"asv {version}"
         path = os.pathsep.join([str(programs), os.environ["PATH"]])
-        # It keeps what it knows of the machine in the home folder.
-        self.variables = {"HOME": str(folder), "PATH": path, "GIT_CONFIG_GLOBAL": os.devnull}
+        self.variables = {"HOME": str(folder), "PATH": path, "GIT_CONFIG_GLOBAL": os.devnull}  # it writes a file into the home folder
         (folder / "benchmarks").mkdir()
-        (folder / "benchmarks" / "__init__.py").touch()
-        (folder / "benchmarks" / "times.py").write_text(ASV, "utf-8")
+        (folder / "benchmarks" / "__init__.py").write_text(ASV, "utf-8")
         settings = {"version": 1, "project": "paced", "repo": "project", "branches": ["main"], "environment_type": "virtualenv"}
-        settings |= {"matrix": {"req": {"numpy": [np.__version__]}}}
-        settings |= {name: [] for name in ("build_command", "install_command", "uninstall_command")}
+        settings |= {"matrix": {"req": {"numpy": [np.__version__]}}, "build_command": [], "install_command": [], "uninstall_command": []}
         (folder / "asv.conf.json").write_text(json.dumps(settings), "utf-8")
-        project = folder / "project"
-        git = ("git", "-c", "user.name=peers", "-c", "user.email=peers@localhost")
+        project, git = folder / "project", ("git", "-c", "user.name=peers", "-c", "user.email=peers@localhost")
         run(*git, "init", "--initial-branch", "main", str(project), cwd=folder, variables=self.variables)
         for name in ("base", *SCENARIOS):
             write_work(project, name)
@@ -177,8 +147,8 @@ class Asv:
 
     def __call__(self, scenario):
         with measurement_lock():
-            seconds, out = self._asv("continuous", "base", scenario, codes=(0, 1))
-        _, compared = self._asv("compare", "--split", "--factor", "1.03", "base", scenario)
+            seconds, out, _ = self._asv("continuous", "base", scenario, codes=(0, 1))
+        _, compared, _ = self._asv("compare", "--split", "--factor", "1.03", "base", scenario)
         return seconds, [worded(out, ASV_SAID), worded(compared, ASV_COMPARED)]
 
     def _asv(self, *arguments, codes=(0,)):
@@ -197,9 +167,9 @@ def ready(folder):
 
 
 def field(tries, right):
+    """The median of the seconds, and how many verdicts were right, wrong and undecided."""
     counts = Counter("right" if verdict == right else "undecided" if verdict == "unsure" else "wrong" for _, verdict in tries)
-    numbers = " / ".join(str(counts[name]) for name in ("right", "wrong", "undecided"))
-    return f"{statistics.median(seconds for seconds, _ in tries):.1f} s, {numbers}"
+    return f"{statistics.median(seconds for seconds, _ in tries):.1f} s, {counts['right']} / {counts['wrong']} / {counts['undecided']}"
 
 
 if __name__ == "__main__":
@@ -210,18 +180,16 @@ if __name__ == "__main__":
         tools = list(ready(Path(name)))
         found = {(row, scenario): [] for tool in tools for row in tool.rows for scenario in SCENARIOS}
         for number in range(wanted):
-            for scenario in SCENARIOS:
-                for place in range(len(tools)):
-                    tool = tools[(place + number) % len(tools)]
-                    seconds, verdicts = tool(scenario)
-                    for row, verdict in zip(tool.rows, verdicts, strict=True):
-                        found[row, scenario].append((seconds, verdict))
-                    print(f"{number + 1}/{wanted} {scenario}: {tool.version} {seconds:.1f} s, {', '.join(verdicts)}", file=sys.stderr)
+            for scenario, tool in product(SCENARIOS, tools):
+                seconds, verdicts = tool(scenario)
+                for row, verdict in zip(tool.rows, verdicts, strict=True):
+                    found[row, scenario].append((seconds, verdict))
+                print(f"{number + 1}/{wanted} {scenario}: {tool.version} {seconds:.1f} s, {', '.join(verdicts)}", file=sys.stderr)
     facts = host().facts
     versions = [f"Python {platform.python_version()}", f"NumPy {np.__version__}", *(tool.version for tool in tools)]
     print(f"{facts['chip']}, {facts['threads']} threads, {facts['memory_gib']} GiB, {facts['system']}; {', '.join(versions)}.\n")
     print(f"| tool | {' | '.join(SCENARIOS.values())} |\n| --- |{' --- |' * len(SCENARIOS)}")
-    for row in (row for tool in tools for row in tool.rows):
+    for row in chain.from_iterable(tool.rows for tool in tools):
         fields = [field(found[row, scenario], "same" if scenario == "equal" else "slower") for scenario in SCENARIOS]
         print(f"| {row} | {' | '.join(fields)} |")
     print(

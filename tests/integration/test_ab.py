@@ -53,7 +53,7 @@ def test_a_slower_variant_is_found_and_fails_the_job_when_asked_to(bench):
     assert result.returncode == 1
     assert found["verdict"] == "slower"
     assert found["ratio"] == pytest.approx(1.40, abs=0.08)
-    assert "After 8 pairs" in result.stderr
+    assert "After 10 pairs" in result.stderr
     with open_store(str(bench.folder / "results.sqlite")) as store:
         candidate, base = store.run("latest"), store.run("latest~1")
         assert (candidate.beside, base.beside) == (base.id, candidate.id)
