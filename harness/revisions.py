@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 DIRTY = "-dirty"
+KEPT = 8  #: copies of revisions; two are in use at a time
 
 
 def revision(folder: Path) -> str:
@@ -49,7 +50,9 @@ def checkout(commit: str, folder: Path, root: Path) -> Checkout:
     """
     top = repository(folder)
     copy = root / commit
-    if not copy.exists():
+    if copy.exists():
+        copy.touch()  # the most recently used are kept
+    else:
         root.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".making-", dir=root))
         try:
@@ -63,6 +66,8 @@ def checkout(commit: str, folder: Path, root: Path) -> Checkout:
             shutil.rmtree(scratch, ignore_errors=True)
             if not copy.exists():  # else another process was faster, and made the same
                 raise
+    for old in sorted(root.iterdir(), key=lambda path: path.stat().st_mtime)[:-KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
     return Checkout(top, copy)
 
 

@@ -19,7 +19,10 @@ import numpy as np
 
 from metalbench.results.comparison import compare
 from metalbench.results.record import Record
+from metalbench.results.sequential import replay
 from metalbench.results.store import open_store
+from metalbench.results.summary import summarise
+from metalbench.results.verdicts import THRESHOLD
 
 BENCH = str(Path(sys.executable).with_name("bench"))
 PLUGINS = Path(__file__).parent.parent / "plugins"
@@ -68,6 +71,14 @@ def resampled(launches, place):
         rates.append(alarms / COMPARISONS)
         print(f"{COMPARISONS} comparisons of {size} against {size} of {len(by_launch)} launches of {len(found.changes)} cells: "
               f"{alarms} with an alarm", flush=True)  # fmt: skip
+    alarms = 0
+    for _ in range(COMPARISONS):
+        drawn = np.array([rng.choice(sorted(by_launch), 2, replace=False) for _ in range(16)])
+        sides = [summarise(run, side(by_launch, column)) for column in drawn.T]
+        judged = replay(dict(enumerate(zip(*sides, strict=True))), 16, threshold=THRESHOLD, family=len(sides[0]))
+        alarms += alarmed(found.verdict for found in judged.values())
+    rates.append(alarms / COMPARISONS)
+    print(f"{COMPARISONS} contests of up to 16 pairs of them, four looks each: {alarms} with an alarm", flush=True)
     return max(rates) <= ALARMS
 
 

@@ -74,7 +74,7 @@ class Session:
     def __call__(self, text, *options, plugins=("pytest_benchmark.plugin", "metalbench.harness.pytest_plugin")):
         (self.folder / "test_it.py").write_text(text, "utf-8")
         command = [sys.executable, "-m", "pytest", "--rootdir=.", "-rs", *(part for name in plugins for part in ("-p", name)), *options]
-        environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "", "COLUMNS": "300"}
+        environment = {**os.environ, "PYTEST_ADDOPTS": "", "COLUMNS": "300"} | ({"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} if plugins else {})
         result = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=240, check=False)
         counts = {name.rstrip("s"): int(number) for number, name in re.findall(r"(\d+) (passed|failed|skipped|errors?)", result.stdout)}
         return SimpleNamespace(out=result.stdout + result.stderr, status=result.returncode, counts=counts)
@@ -146,6 +146,28 @@ def test_fault(metalbench, fault):
     assert result.out.count("faults on numpy-cpu is wrong: out is off by") == 2
     assert "faults on numpy-cpu is wrong: out holds NaN" in result.out
     assert list(session.benchmarks()) == ["test_fault[none]"]
+
+
+def test_installed_it_is_there_by_itself(session):
+    text = """
+def test_steady(metalbench):
+    metalbench("steady", backend="numpy-cpu")
+"""
+    assert session(text, "--benchmark-disable", plugins=()).counts == {"passed": 1}
+
+
+def test_what_a_user_s_framework_was_set_to_stays_so(session):
+    open_device("torch")
+    text = """
+import torch
+
+def test_measured(metalbench):
+    metalbench("fft", backend="torch-cpu")
+
+def test_gradients_are_still_on():
+    assert torch.is_grad_enabled()
+"""
+    assert session(text, "--benchmark-disable").counts == {"passed": 2}
 
 
 def test_what_is_not_to_be_had_skips_with_the_reason(session):
