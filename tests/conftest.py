@@ -1,6 +1,7 @@
 """Every test runs in a home of its own: no cache, store or lock of the user's is read or written."""
 
 import os
+import signal
 import uuid
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from hypothesis import settings
 from support.command import MARK, Bench
 
+# A shell that starts the tests in the background has its children ignore Ctrl-C, and theirs: tests of it need it back.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("metalbench", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("metalbench")
 
