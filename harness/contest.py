@@ -14,12 +14,9 @@ from metalbench.harness.plan import Capabilities, Plan
 from metalbench.harness.scheduler import Listener
 from metalbench.harness.station import Station, free_memory
 from metalbench.results.comparison import Comparison, compare
-from metalbench.results.evidence import Pair, comparable
-from metalbench.results.record import Record, Run
-from metalbench.results.sequential import Look, decide, looks
+from metalbench.results.record import Run
+from metalbench.results.sequential import Look, looks
 from metalbench.results.store import Store
-from metalbench.results.summary import Summary
-from metalbench.results.verdicts import Judgement
 
 
 class Entrant(NamedTuple):
@@ -49,14 +46,13 @@ class Contest:
         self._memory_limit = (memory_limit or free_memory()) // 2  # two workers are alive at a time
         self._seed = entrants[0].plan.options.seed
 
-    def run(self, on_look: Callable[[Look, dict[int, Judgement]], None]) -> Comparison:
-        """Measure. ``on_look`` hears of each look and the verdicts so far, by place.
+    def run(self, on_look: Callable[[Look, Comparison], None]) -> Comparison:
+        """Measure. ``on_look`` hears of each look and what is compared so far.
 
         KeyboardInterrupt passes through; what is finished stays in the store.
         """
-        cells = len(self._entrants[0].plan.cells)
-        waiting, measured = list(range(cells)), 0
-        judged: dict[int, Judgement] = {}
+        cells = self._entrants[0].plan.cells
+        waiting, measured = list(range(len(cells))), 0
         with tempfile.TemporaryDirectory(prefix="metalbench-") as folder:
             pairing = Pairing((self._side(0, Path(folder)), self._side(1, Path(folder))), self._listener, self._seed)
             pairing.rule_out()
@@ -64,14 +60,16 @@ class Contest:
                 for pair in range(measured, look.pairs):
                     pairing.measure(pair, waiting)
                 measured = look.pairs
-                summaries = self._summaries()
-                ranked = [place for place in waiting if comparable(summaries[place])]
-                found = decide([summaries[place] for place in ranked], look, threshold=self._threshold, family=cells)
-                judged |= dict(zip(ranked, found, strict=True))
-                waiting = [place for place in ranked if judged[place].verdict == "unsure"]
-                on_look(look, judged)
+                found = self._compared()
+                on_look(look, found)
+                unsure = {change.base.cell.key() for change in found.changes if change.time and change.time.verdict == "unsure"}
+                waiting = [place for place in waiting if cells[place].key() in unsure]
                 if not waiting:
                     break
+        return self._compared()
+
+    def _compared(self) -> Comparison:
+        """From what is in the store, so that what is stopped by and what is shown are the same."""
         base, candidate = ((entrant.run, self._store.records(entrant.run.id)) for entrant in self._entrants)
         return compare(base, candidate, threshold=self._threshold)
 
@@ -80,13 +78,3 @@ class Contest:
         station = Station(plan.options, catalog, capabilities, folder, self._listener.stage, self._memory_limit)
         columns = {column.key: column for column in plan.options.columns}
         return Side(columns, plan.cells, station, Ledger(self._store, run.id, plan, capabilities, self._listener.finished))
-
-    def _summaries(self) -> dict[int, Pair]:
-        """Place → the cell on both sides, from what is in the store."""
-        sides = []
-        for entrant in self._entrants:
-            records: dict[str, list[Record]] = {}
-            for record in self._store.records(entrant.run.id):
-                records.setdefault(record.cell.key(), []).append(record)
-            sides.append([Summary(records[cell.key()]) for cell in entrant.plan.cells])
-        return dict(enumerate(zip(*sides, strict=True)))

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from metalbench.results import evidence
+from metalbench.results import evidence, sequential
 from metalbench.results.evidence import Pair
 from metalbench.results.record import GRAVITY, Cell, Record, Run
-from metalbench.results.sequential import replay
 from metalbench.results.summary import Summary, summarise
 from metalbench.results.verdicts import THRESHOLD, Judgement, judge
 
@@ -96,7 +95,7 @@ def compare(
     ranked = {place: (a, b) for place, (a, b) in enumerate(pairs) if a.ranked and b.ranked}
     if in_turn:
         together = {place: pair for place, pair in ranked.items() if evidence.comparable(pair)}
-        times = replay(together, base[0].launches(), threshold=threshold, family=len(base[0].cells()))
+        times = sequential.verdicts(together, base[0].launches(), threshold=threshold, family=len(base[0].cells()))
     else:
         times = dict(zip(ranked, judge(evidence.of_runs(list(ranked.values())), threshold=threshold), strict=True))
     return Comparison(base[0], candidate[0], changes(pairs, times, threshold), missing, threshold, in_turn)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
 TRIMMED = 0.2  #: share of pairs that is left out at either end
 LEAST_SPREAD = 0.002  #: relative; no process repeats itself better than this, however alike three launches may look
@@ -34,8 +35,6 @@ class Contrast(NamedTuple):
         """Two-sided, for no difference; 1 where nothing is known of the spread."""
         if self.error is None:
             return 1.0
-        from scipy.special import stdtr  # noqa: PLC0415 - not before something is compared
-
         beyond_doubt = max(0.0, abs(self.centre) - self.doubt)
         return min(1.0, 2 * float(stdtr(self.freedom, -beyond_doubt / self.error)))
 
@@ -43,8 +42,6 @@ class Contrast(NamedTuple):
         """Around the centre, ``doubt`` included; infinite where nothing is known of the spread."""
         if self.error is None:
             return -math.inf, math.inf
-        from scipy.special import stdtrit  # noqa: PLC0415
-
         reach = float(stdtrit(self.freedom, (1 + level) / 2)) * self.error + self.doubt
         return self.centre - reach, self.centre + reach
 

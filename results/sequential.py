@@ -7,8 +7,10 @@ function of the share of pairs measured so far, whose increments sum to what the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from scipy.special import ndtr, ndtri
 
 from metalbench.results.evidence import Pair, of_pairs
 from metalbench.results.verdicts import EQUIVALENCE, FALSE_DISCOVERY, Judgement, judge
@@ -43,8 +45,6 @@ def looks(pairs: int) -> list[Look]:
 
 
 def _late(share: float, alpha: float) -> float:
-    from scipy.special import ndtr, ndtri  # noqa: PLC0415 - not before something is compared
-
     return float(2 - 2 * ndtr(ndtri(1 - alpha / 2) / math.sqrt(share)))
 
 
@@ -52,26 +52,24 @@ def _even(share: float, alpha: float) -> float:
     return alpha * math.log(1 + (math.e - 1) * share)
 
 
-def decide(pairs: Sequence[Pair], look: Look, *, threshold: float, family: int) -> list[Judgement]:
-    """Verdicts at a look on the cells that have none yet, of a ``family`` of cells altogether."""
-    return judge(
-        of_pairs(pairs, look.pairs),
-        threshold=threshold,
-        false_discovery=look.change,
-        shuffled=look.change,
-        rare=FALSE_DISCOVERY if look.last else RARE,
-        equivalence=1 - look.same,
-        family=family,
-    )
+def verdicts(pairs: Mapping[int, Pair], planned: int, *, threshold: float, family: int) -> dict[int, Judgement]:
+    """The verdicts by place, look by look, as far as pairs are there; of which there may be ``planned``.
 
-
-def replay(pairs: Mapping[int, Pair], planned: int, *, threshold: float, family: int) -> dict[int, Judgement]:
-    """The verdicts that were reached while pairs were measured, of which there could be ``planned``, by place."""
+    A cell takes part until it has one. ``family``: how many cells are judged altogether, those that can't be among them.
+    """
     judged: dict[int, Judgement] = {}
     shared = {place: len(base.by_launch.keys() & candidate.by_launch.keys()) for place, (base, candidate) in pairs.items()}
     for number, look in enumerate(looks(max(planned, len(LOOKS)))):
         reached = [place for place, count in shared.items() if count >= look.pairs or number == 0]
         waiting = [place for place in reached if place not in judged or judged[place].verdict == "unsure"]
-        found = decide([pairs[place] for place in waiting], look, threshold=threshold, family=family)
+        found = judge(
+            of_pairs([pairs[place] for place in waiting], look.pairs),
+            threshold=threshold,
+            false_discovery=look.change,
+            shuffled=look.change,
+            rare=FALSE_DISCOVERY if look.last else RARE,
+            equivalence=1 - look.same,
+            family=family,
+        )
         judged |= dict(zip(waiting, found, strict=True))
     return judged

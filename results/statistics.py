@@ -44,12 +44,6 @@ def tied(medians: Sequence[float], best: Sequence[float]) -> bool:
         return True
     if abs(statistics.median(medians) / statistics.median(best) - 1) < SMALLEST_DIFFERENCE:
         return True
-    ours, theirs = ([math.log(value) for value in side] for side in (medians, best))
-    a, b = statistics.variance(ours) / len(ours), statistics.variance(theirs) / len(theirs)
-    if a + b < 1e-24:
-        return False  # no spread at all, and more than the smallest difference apart
-    from scipy.special import stdtr  # noqa: PLC0415 - scipy.stats would take a second to import
+    from metalbench.results.contrast import unpaired  # noqa: PLC0415 - brings SciPy, which a single launch does without
 
-    t = abs(statistics.fmean(ours) - statistics.fmean(theirs)) / math.sqrt(a + b)
-    freedom = (a + b) ** 2 / (a**2 / (len(ours) - 1) + b**2 / (len(theirs) - 1))  # Welch–Satterthwaite
-    return 2 * float(stdtr(freedom, -t)) > 1 - CONFIDENCE
+    return unpaired(medians, best, least_spread=1e-9).p > 1 - CONFIDENCE

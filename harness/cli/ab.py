@@ -43,7 +43,9 @@ def ab(
     backend: BackendOption = None,
     case: CaseOption = None,
     pairs: Annotated[int, typer.Option(min=8, help="At most so many pairs of fresh processes.")] = 16,
-    budget: Annotated[float | None, typer.Option(metavar="S", help="Seconds of sampling per cell, side and pair.", show_default=False)] = None,
+    budget: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds of sampling per cell, side and pair.", show_default=False)
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Fixes the order and the inputs.", show_default="order at random")] = None,
     threshold: ThresholdOption = 3.0,
     fail_on: FailOnOption = None,

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from metalbench.harness.environments import Column
+    from metalbench.results.comparison import Comparison
     from metalbench.results.record import Cell
     from metalbench.results.sequential import Look
-    from metalbench.results.verdicts import Judgement
 
 
 class Watcher(Silent):
     """Says nothing."""
 
-    def looked(self, look: Look, judged: dict[int, Judgement]) -> None: ...
+    def looked(self, look: Look, found: Comparison) -> None: ...
 
 
 class Lines(Watcher):
@@ -33,8 +33,8 @@ class Lines(Watcher):
     def __init__(self) -> None:
         self._began = time.monotonic()
 
-    def looked(self, look: Look, judged: dict[int, Judgement]) -> None:
-        counts = Counter(found.verdict for found in judged.values())
+    def looked(self, look: Look, found: Comparison) -> None:
+        counts = Counter(change.time.verdict for change in found.changes if change.time)
         told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("slower", "faster", "same", "unsure") if counts[verdict])
         print(
             f"After {look.pairs} pairs, {duration(time.monotonic() - self._began)}: {told or 'nothing to compare'}",

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from metalbench.results import sequential
 from metalbench.results.comparison import compare
 from metalbench.results.record import Record
-from metalbench.results.sequential import replay
 from metalbench.results.store import open_store
 from metalbench.results.summary import summarise
 from metalbench.results.verdicts import THRESHOLD
@@ -75,7 +75,7 @@ def resampled(launches, place):
     for _ in range(COMPARISONS):
         drawn = np.array([rng.choice(sorted(by_launch), 2, replace=False) for _ in range(16)])
         sides = [summarise(run, side(by_launch, column)) for column in drawn.T]
-        judged = replay(dict(enumerate(zip(*sides, strict=True))), 16, threshold=THRESHOLD, family=len(sides[0]))
+        judged = sequential.verdicts(dict(enumerate(zip(*sides, strict=True))), 16, threshold=THRESHOLD, family=len(sides[0]))
         alarms += alarmed(found.verdict for found in judged.values())
     rates.append(alarms / COMPARISONS)
     print(f"{COMPARISONS} contests of up to 16 pairs of them, four looks each: {alarms} with an alarm", flush=True)

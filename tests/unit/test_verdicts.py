@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from support.records import make_cell, timed
 
-from metalbench.results import shuffles
+from metalbench.results import sequential, shuffles
 from metalbench.results.contrast import LEAST_SPREAD, Contrast, paired, steady, unpaired
-from metalbench.results.sequential import looks, replay
+from metalbench.results.sequential import looks
 from metalbench.results.summary import Summary
 from metalbench.results.verdicts import Evidence, judge
 
@@ -186,7 +186,10 @@ def test_pairs_of_equals_are_hardly_ever_told_apart_over_all_looks(kind):
         "heavy": lambda: 0.1 * rng.standard_t(3, 16),
         "tossed": lambda: 0.1 * rng.choice([-1, 1], 16) + 0.001 * rng.standard_normal(16),
     }
-    alarms = sum(replay({0: in_turn(draws[kind]())}, 16, threshold=0.03, family=1)[0].verdict in {"slower", "faster"} for _ in range(500))
+    alarms = sum(
+        sequential.verdicts({0: in_turn(draws[kind]())}, 16, threshold=0.03, family=1)[0].verdict in {"slower", "faster"}
+        for _ in range(500)
+    )
     assert alarms <= 12
 
 
@@ -194,6 +197,6 @@ def test_pairs_tell_a_change_as_soon_as_a_look_may():
     rng = np.random.default_rng(4)
     for _ in range(20):
         ratios = math.log(1.06) + 0.01 * rng.standard_normal(16)
-        assert replay({0: in_turn(ratios[:10])}, 16, threshold=0.03, family=1)[0].verdict == "slower"
-        assert replay({0: in_turn(ratios[:4])}, 16, threshold=0.03, family=1)[0].verdict == "unsure"
-    assert replay({0: in_turn(0.002 * rng.standard_normal(4))}, 16, threshold=0.03, family=1)[0].verdict == "same"
+        assert sequential.verdicts({0: in_turn(ratios[:10])}, 16, threshold=0.03, family=1)[0].verdict == "slower"
+        assert sequential.verdicts({0: in_turn(ratios[:4])}, 16, threshold=0.03, family=1)[0].verdict == "unsure"
+    assert sequential.verdicts({0: in_turn(0.002 * rng.standard_normal(4))}, 16, threshold=0.03, family=1)[0].verdict == "same"
