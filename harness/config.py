@@ -30,6 +30,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     environments: dict[str, Recipe] = {}
     locks: str = ""  #: the folder of the environments' lock files; beside the file where it isn't given
 
+    @property
+    def memory_limit(self) -> int | None:
+        """In bytes; None where it isn't given."""
+        return None if self.memory_limit_gib is None else int(self.memory_limit_gib * 2**30)
+
 
 def load_config(start: Path) -> Config:
     """The nearest ``bench.toml`` at or above ``start``, or the empty one. ConfigError names the place that is wrong."""

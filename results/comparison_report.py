@@ -10,9 +10,9 @@ from typing import Any
 
 from metalbench.results.comparison import Change, Comparison
 from metalbench.results.evidence import sentinel_shifts
-from metalbench.results.layout import Field, Naming, Report, Table, text
+from metalbench.results.layout import Field, Naming, Report, Table, full_name, text
 from metalbench.results.quantities import Quantity, printable
-from metalbench.results.record import Cell, Run
+from metalbench.results.record import Run
 from metalbench.results.verdicts import FALSE_DISCOVERY, Judgement
 
 FORMAT = "metalbench-comparison/1"
@@ -26,13 +26,9 @@ def report(comparison: Comparison, naming: Naming) -> Report:
     table.rows.extend(_row(change, naming) for change in changes[:LONGEST])
     tables = [table] if changes else []
     if comparison.missing:
-        rows = [[text(name(cell, naming)), text(side)] for cell, side in comparison.missing]
+        rows = [[text(full_name(cell, naming)), text(side)] for cell, side in comparison.missing]
         tables.append(Table("Cells that were not compared", ["cell", "measured"], rows))
     return Report("Comparison", _facts(comparison), _legend(comparison), tables)
-
-
-def name(cell: Cell, naming: Naming) -> str:
-    return f"{cell.workload} {naming(cell)} · {cell.column_name} · {cell.variant}"
 
 
 def _facts(comparison: Comparison) -> list[tuple[str, str]]:
@@ -112,7 +108,7 @@ def _row(change: Change, naming: Naming) -> list[Field]:
     if change.memory:
         words = [Quantity(change.memory_verdict.upper())] if change.memory_verdict in {"larger", "smaller"} else []
         memory = [[Quantity(change.memory.ratio, "ratio"), *words, Quantity(f"({change.memory_kind})")]]
-    return [text(name(candidate.cell, naming)), *times, [[Quantity(interval(judged))]], text(verdict), memory]
+    return [text(full_name(candidate.cell, naming)), *times, [[Quantity(interval(judged))]], text(verdict), memory]
 
 
 def interval(judged: Judgement | None) -> str:
@@ -132,7 +128,7 @@ def data(comparison: Comparison, naming: Naming) -> dict[str, Any]:
         "threshold": comparison.threshold,
         "false_discovery": FALSE_DISCOVERY,
         "cells": [_change_data(change, naming) for change in comparison.changes],
-        "missing": [{"cell": name(cell, naming), "side": side} for cell, side in comparison.missing],
+        "missing": [{"cell": full_name(cell, naming), "side": side} for cell, side in comparison.missing],
     }
 
 
@@ -175,7 +171,7 @@ def github_annotations(changes: Sequence[Change], naming: Naming, failing: froze
             continue
         level = "error" if outcomes & failing else "warning"
         what = change.status if change.worsened else f"{interval(change.time)} {'/'.join(sorted(outcomes))}"
-        out.append(f"::{level} title=metalbench::{_escaped(f'{name(change.candidate.cell, naming)}: {what}')}")
+        out.append(f"::{level} title=metalbench::{_escaped(f'{full_name(change.candidate.cell, naming)}: {what}')}")
     return out
 
 

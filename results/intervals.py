@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from metalbench.results.comparison import Comparison
-from metalbench.results.comparison_report import name
-from metalbench.results.layout import Naming
+from metalbench.results.layout import Naming, full_name
 from metalbench.results.verdicts import Judgement
 
 LINES = 40  #: cells at most; a picture of more says nothing
@@ -33,7 +32,7 @@ def svg(comparison: Comparison, naming: Naming) -> str:
     """A picture for a page or a README: it suits a light and a dark background and needs nothing from elsewhere."""
     import jinja2  # noqa: PLC0415 - only where a picture is asked for
 
-    judged = [(name(change.candidate.cell, naming), change.time) for change in comparison.changes if change.time is not None]
+    judged = [(full_name(change.candidate.cell, naming), change.time) for change in comparison.changes if change.time is not None]
     x = _axis([time for _, time in judged[:LINES]], comparison.threshold)
     lines = []
     for number, (label, time) in enumerate(judged[:LINES]):

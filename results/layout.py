@@ -29,6 +29,11 @@ class Report(NamedTuple):
     tables: list[Table]
 
 
+def full_name(cell: Cell, naming: Naming) -> str:
+    """All that tells a cell from others of a run, but for the protocol: ``fft 16×1009 complex · torch-cpu · native``."""
+    return f"{cell.workload} {naming(cell)} · {cell.column_name} · {cell.variant}"
+
+
 def text(words: str) -> Field:
     """A field of one line of words."""
     return [[Quantity(words)]]

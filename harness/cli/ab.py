@@ -76,10 +76,7 @@ def ab(
         held.enter_context(awake())
         listener = held.enter_context(watching(quiet=quiet))
         entrants = _entrants(sides, planned, results, label)
-        limit = ctx.config.memory_limit_gib
-        contest = Contest(
-            entrants, results, listener, pairs=pairs, threshold=threshold / 100, memory_limit=int(limit * 2**30) if limit else None
-        )
+        contest = Contest(entrants, results, listener, pairs=pairs, threshold=threshold / 100, memory_limit=ctx.config.memory_limit)
         state: RunState = "interrupted"
         try:
             found = contest.run(listener.looked)

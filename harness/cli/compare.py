@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from metalbench.harness.cli import context
-from metalbench.harness.cli.output import case_name, write_whole
+from metalbench.harness.cli.output import naming, print_json, print_report, write_whole
 from metalbench.harness.cli.references import HOW, measured
 from metalbench.harness.cli.selection import BackendOption, CaseOption, VariantOption, WorkloadOption, selection
 from metalbench.harness.errors import UsageError
@@ -20,7 +20,6 @@ from metalbench.harness.errors import UsageError
 if TYPE_CHECKING:
     from metalbench.harness.catalog import Catalog
     from metalbench.results.comparison import Comparison
-    from metalbench.results.record import Cell
 
 
 class Format(StrEnum):
@@ -28,21 +27,6 @@ class Format(StrEnum):
     markdown = "markdown"
     json = "json"
 
-
-FAILURES = (
-    "slower",
-    "faster",
-    "larger",
-    "smaller",
-    "wrong",
-    "fallback",
-    "unsupported",
-    "unavailable",
-    "failed",
-    "crashed",
-    "timeout",
-    "oom",
-)
 
 ThresholdOption = Annotated[float, typer.Option(metavar="PERCENT", min=0.0, max=1000.0, help="A smaller change of the median is no news.")]
 FailOnOption = Annotated[
@@ -105,34 +89,32 @@ def check(threshold: float, svg: Path | None) -> None:
 
 
 def failures(fail_on: list[str] | None) -> frozenset[str]:
+    """What ``--fail-on`` names: verdicts on time and memory, and statuses. UsageError for anything else."""
     from metalbench.harness.errors import unknown
+    from metalbench.results.record import GRAVITY
 
     named = context.split(fail_on)
+    known = ("slower", "faster", "larger", "smaller", *(status for status in reversed(GRAVITY) if status != "ok"))
     for name in named:
-        if name not in FAILURES:
-            raise unknown("outcome for --fail-on", name, FAILURES)
+        if name not in known:
+            raise unknown("outcome for --fail-on", name, known)
     return frozenset(named)
 
 
-def print_comparison(found: Comparison, catalog: Catalog, format: Format, svg: Path | None, failing: frozenset[str]) -> None:  # noqa: A002
+def print_comparison(found: Comparison, catalog: Catalog, format: Format, svg: Path | None, failing: frozenset[str]) -> None:  # noqa: A002 - as the option is called
     """On standard output; on GitHub the findings as annotations too, on standard error."""
-    import msgspec
+    from metalbench.results import comparison_report, intervals
 
-    from metalbench.results import comparison_report, intervals, printers
-
-    def naming(cell: Cell) -> str:
-        return case_name(cell, catalog)
-
+    names = naming(catalog)
     if format == Format.json:
-        document = msgspec.json.encode(comparison_report.data(found, naming))
-        sys.stdout.write(msgspec.json.format(document, indent=1).decode() + "\n")
+        print_json(comparison_report.data(found, names))
     else:
-        shown = comparison_report.report(found, naming)
-        {Format.text: printers.print_text, Format.markdown: printers.print_markdown}[format](shown, sys.stdout)
+        print_report(comparison_report.report(found, names), format.value)
     if svg is not None:
-        write_whole(svg, [intervals.svg(found, naming).encode()], "the comparison is printed all the same")
+        write_whole(svg, [intervals.svg(found, names).encode()], "the comparison is printed all the same")
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        for line in comparison_report.github_annotations(found.changes, naming, failing):
+        sys.stdout.flush()
+        for line in comparison_report.github_annotations(found.changes, names, failing):
             print(line, file=sys.stderr)
 
 
@@ -140,9 +122,9 @@ def _missing(found: Comparison, catalog: Catalog) -> str:
     """A cell that only one side has was not found equal: it was not compared."""
     if not found.missing:
         return f"Runs {found.base.id} and {found.candidate.id} have no cell that these options admit; leave one out."
-    from metalbench.harness.cli.output import cell_name
+    from metalbench.results.layout import full_name
 
-    names = [f"{cell_name(cell, catalog)} · {cell.column_name} · {cell.variant} ({side})" for cell, side in found.missing]
+    names = [f"{full_name(cell, naming(catalog))} ({side})" for cell, side in found.missing]
     shown = "; ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return (
         f"{len(names)} cells were not measured on both sides, so not compared: {shown}; measure them, or choose what both have by "

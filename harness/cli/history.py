@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from metalbench.harness.cli import context
 from metalbench.harness.cli.compare import Format, FormatOption
-from metalbench.harness.cli.output import case_name
+from metalbench.harness.cli.output import naming, print_json, print_report
 from metalbench.harness.cli.selection import BackendOption, CaseOption, VariantOption, WorkloadOption, selection
 from metalbench.harness.errors import UsageError
 
@@ -36,10 +35,7 @@ def history(
     A change counts as confirmed once more than one run shows it. Where this machine has measured nothing, the series are those of the
     machine that was measured last.
     """
-    import msgspec
-
-    from metalbench.results import history as series
-    from metalbench.results import printers
+    from metalbench.results.history import document, report
 
     ctx = context.load()
     wanted = selection(workload, backend, case, variant)
@@ -49,14 +45,10 @@ def history(
             _confirm(found, results, ctx)
             found = _histories(results, wanted)
 
-    def naming(cell: Cell) -> str:
-        return case_name(cell, ctx.catalog)
-
     if format == Format.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(series.document(found)), indent=1).decode() + "\n")
+        print_json(document(found))
     else:
-        shown = series.report(found, naming)
-        {Format.text: printers.print_text, Format.markdown: printers.print_markdown}[format](shown, sys.stdout)
+        print_report(report(found, naming(ctx.catalog)), format.value)
 
 
 def _histories(results: Store, wanted: Callable[[Cell], bool]) -> list[History]:

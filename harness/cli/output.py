@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from metalbench.harness.catalog import Catalog
     from metalbench.harness.plan import Plan
+    from metalbench.results.layout import Naming, Report
     from metalbench.results.record import Cell, Record, Run
 
 
@@ -40,13 +42,20 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def naming(catalog: Catalog) -> Naming:
+    """``case_name`` as printers want it."""
+    return partial(case_name, catalog=catalog)
+
+
 def print_plan(plan: Plan, catalog: Catalog) -> None:
     """The cells in the order of the first round, and the time expected."""
+    from metalbench.results.layout import full_name
+
     for block in plan.blocks:
         if block.launch == 0:
             for place in block.cells:
                 cell = plan.cells[place]
-                print(f"{cell_name(cell, catalog)} · {cell.column_name} · {cell.variant} · {cell.protocol}")
+                print(f"{full_name(cell, naming(catalog))} · {cell.protocol}")
     options = plan.options
     print(
         f"\n{len(plan.cells)} cells, {options.launches} launches each, in {len(plan.blocks)} worker processes; "
@@ -54,23 +63,33 @@ def print_plan(plan: Plan, catalog: Catalog) -> None:
     )
 
 
-def print_run(run: Run, records: Sequence[Record], catalog: Catalog, format: str = "text", relative_to: str | None = None) -> None:  # noqa: A002
+def print_run(run: Run, records: Sequence[Record], catalog: Catalog, format: str = "text", relative_to: str | None = None) -> None:  # noqa: A002 - as the option is called
     """A run's tables on standard output in one of the formats of ``bench show``."""
-    from metalbench.results import printers
     from metalbench.results.formats import native
+    from metalbench.results.printers import print_csv
     from metalbench.results.summary import summarise
     from metalbench.results.tables import report
-
-    def naming(cell: Cell) -> str:
-        return case_name(cell, catalog)
 
     if format == "json":
         sys.stdout.buffer.write(native.export(run, records))
     elif format == "csv":
-        printers.print_csv(summarise(run, records), naming, sys.stdout)
+        print_csv(summarise(run, records), naming(catalog), sys.stdout)
     else:
-        shown = report(run, records, naming, relative_to)
-        {"text": printers.print_text, "markdown": printers.print_markdown, "html": printers.print_html}[format](shown, sys.stdout)
+        print_report(report(run, records, naming(catalog), relative_to), format)
+
+
+def print_report(report: Report, format: str) -> None:  # noqa: A002 - as the option is called
+    """On standard output as ``text``, ``markdown`` or ``html``."""
+    from metalbench.results import printers
+
+    {"text": printers.print_text, "markdown": printers.print_markdown, "html": printers.print_html}[format](report, sys.stdout)
+
+
+def print_json(data: object) -> None:
+    """On standard output, indented."""
+    import msgspec
+
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n")
 
 
 def write_json(run: Run, records: Sequence[Record], file: Path) -> None:

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from metalbench.harness.cli.output import cell_name, duration
+from metalbench.harness.cli.output import cell_name, duration, naming
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -67,7 +67,9 @@ class Tally(Silent):
         return duration(pace * len(self._left))
 
     def name(self, cell: Cell) -> str:
-        return f"{cell_name(cell, self._catalog)} · {cell.column_name} · {cell.variant}"
+        from metalbench.results.layout import full_name
+
+        return full_name(cell, naming(self._catalog))
 
     def outcome(self, record: Record) -> str:
         from metalbench.results.quantities import format_duration, printable

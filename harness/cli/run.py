@@ -93,7 +93,6 @@ def measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Cont
     from metalbench.harness.scheduler import Scheduler
     from metalbench.harness.wakefulness import awake
 
-    limit = ctx.config.memory_limit_gib
     with ExitStack() as held:
         held.enter_context(context.alone(quiet=quiet))
         held.enter_context(awake())
@@ -107,7 +106,7 @@ def measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Cont
             catalog=ctx.catalog,
             capabilities=capabilities,
             listener=listener,
-            memory_limit=int(limit * 2**30) if limit else None,
+            memory_limit=ctx.config.memory_limit,
         )
         try:
             scheduler.run()
