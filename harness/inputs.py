@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from metalbench.harness.once import made_once
 from metalbench.workloads.base import Array, Arrays, Case, Workload
 
 
@@ -22,23 +22,13 @@ def prepare(workload: Workload[Any], case: Case, seed: int, source: Path, root: 
     """The folder with the case's inputs and reference below ``root``, made if it isn't there. A half-made one never shows."""
     identity = [workload.name, workload.version, case.parameters(), seed, hashlib.sha256(source.read_bytes()).hexdigest()]
     key = hashlib.sha256(msgspec.json.encode(identity, order="deterministic")).hexdigest()
-    folder = root / key[:32]
-    if folder.exists():
-        folder.touch()  # the most recently used are kept longest
-        return folder
-    root.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=".making-", dir=root))
-    try:
+
+    def make(folder: Path) -> None:
         inputs = workload.inputs(case, np.random.default_rng([seed, int(key[:8], 16)]))
-        _write(scratch / "inputs", inputs)
-        _write(scratch / "reference", workload.reference(case, inputs))
-        scratch.rename(folder)
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        if folder.exists():  # another process was faster, and made the same
-            return folder
-        raise
-    return folder
+        _write(folder / "inputs", inputs)
+        _write(folder / "reference", workload.reference(case, inputs))
+
+    return made_once(root / key[:32], make)
 
 
 def load(folder: Path) -> tuple[dict[str, Array], dict[str, Array]]:

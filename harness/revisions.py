@@ -9,6 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from metalbench.harness.errors import UsageError
+from metalbench.harness.once import made_once
+
 DIRTY = "-dirty"
 KEPT = 8  #: copies of revisions; two are in use at a time
 
@@ -44,28 +47,25 @@ class Checkout(NamedTuple):
 
 
 def checkout(commit: str, folder: Path, root: Path) -> Checkout:
-    """The repository around ``folder`` at ``commit``, copied below ``root`` once a commit.
+    """The repository around ``folder`` at ``commit``, copied below ``root`` once a commit. UsageError where git can't give it out.
 
     The user's own working tree and list of worktrees stay as they are.
     """
     top = repository(folder)
-    copy = root / commit
-    if copy.exists():
-        copy.touch()  # the most recently used are kept
-    else:
-        root.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".making-", dir=root))
-        try:
-            with tempfile.TemporaryFile() as archive:
-                subprocess.run(["git", "-C", str(top), "archive", "--format=tar", commit], stdout=archive, check=True)
-                archive.seek(0)
-                with tarfile.open(fileobj=archive) as tar:
-                    tar.extractall(scratch, filter="data")
-            scratch.rename(copy)
-        except BaseException:
-            shutil.rmtree(scratch, ignore_errors=True)
-            if not copy.exists():  # else another process was faster, and made the same
-                raise
+
+    def make(copy: Path) -> None:
+        with tempfile.TemporaryFile() as archive:
+            answer = subprocess.run(
+                ["git", "-C", str(top), "archive", "--format=tar", commit], stdout=archive, stderr=subprocess.PIPE, text=True, check=False
+            )
+            if answer.returncode != 0:
+                said = " ".join(answer.stderr.split())
+                raise UsageError(f"git can't give out revision {commit[:12]} ({said}); fetch it whole, or name another.")
+            archive.seek(0)
+            with tarfile.open(fileobj=archive) as tar:
+                tar.extractall(copy, filter="data")
+
+    copy = made_once(root / commit, make)
     for old in sorted(root.iterdir(), key=lambda path: path.stat().st_mtime)[:-KEPT]:
         shutil.rmtree(old, ignore_errors=True)
     return Checkout(top, copy)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from metalbench.results import evidence, sequential
 from metalbench.results.evidence import Pair
 from metalbench.results.record import GRAVITY, Cell, Record, Run
@@ -63,7 +61,8 @@ class Change(NamedTuple):
 class Comparison(NamedTuple):
     """``changes`` are the worst first. ``missing``: cells that were not measured on both sides, and where they were.
 
-    ``in_turn``: whether the launches of one number were measured in turn.
+    ``in_turn``: whether the launches of one number were measured in turn. ``shifts``: column of the base → by how much, as a logarithm,
+    the machine was another for the candidate; none where they were in turn.
     """
 
     base: Run
@@ -72,6 +71,7 @@ class Comparison(NamedTuple):
     missing: list[tuple[Cell, str]]
     threshold: float
     in_turn: bool
+    shifts: Mapping[tuple[str, str], float]
 
 
 def compare(
@@ -94,11 +94,13 @@ def compare(
         _agree(base[0], candidate[0], pairs, in_turn=in_turn)
     ranked = {place: (a, b) for place, (a, b) in enumerate(pairs) if a.ranked and b.ranked}
     if in_turn:
+        shifts: dict[tuple[str, str], float] = {}
         together = {place: pair for place, pair in ranked.items() if evidence.comparable(pair)}
         times = sequential.verdicts(together, base[0].launches(), threshold=threshold, family=len(base[0].cells()))
     else:
-        times = dict(zip(ranked, judge(evidence.of_runs(list(ranked.values())), threshold=threshold), strict=True))
-    return Comparison(base[0], candidate[0], changes(pairs, times, threshold), missing, threshold, in_turn)
+        shifts = evidence.sentinel_shifts(list(ranked.values()))
+        times = dict(zip(ranked, judge(evidence.of_runs(list(ranked.values()), shifts), threshold=threshold), strict=True))
+    return Comparison(base[0], candidate[0], changes(pairs, times, threshold), missing, threshold, in_turn, shifts)
 
 
 def changes(pairs: Sequence[Pair], times: Mapping[int, Judgement], threshold: float) -> list[Change]:
@@ -159,8 +161,7 @@ def _single_environments(cells: Sequence[Cell]) -> set[str]:
 
 
 def _identity(cell: Cell, single: set[str]) -> tuple[str, ...]:
-    case = msgspec.json.encode(cell.case, order="deterministic").decode()
-    return cell.workload, case, cell.backend, "" if cell.backend in single else cell.environment, cell.variant
+    return cell.workload, cell.case_text(), cell.backend, "" if cell.backend in single else cell.environment, cell.variant
 
 
 def _agree(base: Run, candidate: Run, pairs: Sequence[Pair], *, in_turn: bool) -> None:

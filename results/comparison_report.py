@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from metalbench.results.comparison import Change, Comparison
-from metalbench.results.evidence import sentinel_shifts
 from metalbench.results.layout import Field, Naming, Report, Table, full_name, text
 from metalbench.results.quantities import Quantity, printable
 from metalbench.results.record import Run
+from metalbench.results.shuffles import least_share
 from metalbench.results.verdicts import FALSE_DISCOVERY, Judgement
 
 FORMAT = "metalbench-comparison/1"
@@ -53,7 +53,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
 def _few(comparison: Comparison) -> str:
     """Where the launches are too few for shuffling to tell anything."""
     sizes = [(len(change.base.medians), len(change.candidate.medians)) for change in comparison.changes if change.time]
-    few = [size for size in sizes if 2 / math.comb(sum(size), size[0]) > FALSE_DISCOVERY]
+    few = [size for size in sizes if least_share(*size) > FALSE_DISCOVERY]
     if comparison.in_turn or not few:
         return ""
     return "some cells have {} and {} launches; fewer than 5 a side can't tell a change from chance".format(*min(few))
@@ -61,11 +61,8 @@ def _few(comparison: Comparison) -> str:
 
 def _machine(comparison: Comparison) -> list[str]:
     """By how much the machine was another, where that was added to the intervals."""
-    if comparison.in_turn:
-        return []
-    shifts = sentinel_shifts([(change.base, change.candidate) for change in comparison.changes if change.time])
     told = []
-    for (backend, _), shift in shifts.items():
+    for (backend, _), shift in comparison.shifts.items():
         if math.isinf(shift):
             told.append(f"{backend}'s fixed product is of another size, so different was the machine's speed: nothing can be told")
         elif abs(shift) > 0.01:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -26,16 +26,15 @@ def comparable(pair: Pair) -> bool:
     return base.ranked and candidate.ranked and not base.by_launch.keys().isdisjoint(candidate.by_launch)
 
 
-def of_runs(pairs: Sequence[Pair]) -> list[Evidence]:
-    """From two runs that were measured one after the other, on a machine that may have changed its speed in between."""
+def of_runs(pairs: Sequence[Pair], shifts: Mapping[tuple[str, str], float]) -> list[Evidence]:
+    """From two runs that were measured one after the other, on a machine that may have changed its speed by ``shifts`` in between."""
     if not pairs:
         return []
     sides = [
         _matrix([{launch: math.log(ns) for launch, ns in side.by_launch.items()} for side in sides]) for sides in zip(*pairs, strict=True)
     ]
     shares = shuffles.of_launches(*sides)
-    doubts = sentinel_shifts(pairs)
-    contrasts = [unpaired(a.medians, b.medians)._replace(doubt=abs(doubts[a.cell.column])) for a, b in pairs]
+    contrasts = [unpaired(a.medians, b.medians)._replace(doubt=abs(shifts[a.cell.column])) for a, b in pairs]
     return [Evidence(contrast, share, shares.least) for contrast, share in zip(contrasts, shares.shares, strict=True)]
 
 

@@ -47,6 +47,10 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         """The backend, and its environment where that goes by another name than the one that is taken by itself."""
         return f"{self.backend} ({self.environment_name})" if self.environment_name else self.backend
 
+    def case_text(self) -> str:
+        """The case in one line, the same for equal cases whatever the order of their parameters."""
+        return msgspec.json.encode(self.case, order="deterministic").decode()
+
     def key(self) -> str:
         """A stable name for the cell, the same in every run and store: a hash of all its fields."""
         return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:20]

@@ -42,7 +42,12 @@ def of_launches(base: Floats, candidate: Floats) -> Shares:
     a, b = (_moments(centred, present, side) for side in (ours, 1 - ours))
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.abs(a[0] - b[0]) / np.sqrt(a[1] + b[1])
-    return _shares(np.where(np.isfinite(t), t, 0.0), mirrored=base.shape[1] == candidate.shape[1])
+    return Shares(_shares(np.where(np.isfinite(t), t, 0.0)), least_share(base.shape[1], candidate.shape[1]))
+
+
+def least_share(a: int, b: int) -> float:
+    """The smallest share that ``a`` launches against ``b`` can have: what was seen, and its mirror image where there is one."""
+    return (2 if a == b else 1) / min(math.comb(a + b, a), MOST + 1)
 
 
 def of_pairs(log_ratios: Floats) -> Shares:
@@ -59,7 +64,8 @@ def of_pairs(log_ratios: Floats) -> Shares:
     mean = values @ _signs(log_ratios.shape[1]) / np.maximum(count, 1)
     squares = (values**2).sum(axis=1, keepdims=True)
     variance = np.maximum((squares - count * mean**2) / np.maximum(count - 1, 1), LEAST_SPREAD**2)
-    return _shares(np.where(count > 1, np.abs(mean) / np.sqrt(variance / np.maximum(count, 1)), 0.0), mirrored=True)
+    statistic = np.where(count > 1, np.abs(mean) / np.sqrt(variance / np.maximum(count, 1)), 0.0)
+    return Shares(_shares(statistic), 2 / statistic.shape[1])
 
 
 def _moments(values: Floats, present: NDArray[np.bool_], side: Floats) -> tuple[Floats, Floats]:
@@ -71,11 +77,11 @@ def _moments(values: Floats, present: NDArray[np.bool_], side: Floats) -> tuple[
         return mean, np.where(count > 1, variance / count, np.inf)
 
 
-def _shares(statistic: Floats, *, mirrored: bool) -> Shares:
+def _shares(statistic: Floats) -> list[float]:
     """The first column is what was seen; per row, the share of columns whose largest reaches it, as a mirror image does always."""
     largest = np.sort(statistic.max(axis=0))
-    shares = 1 - np.searchsorted(largest, statistic[:, 0] * (1 - ROUNDING)) / len(largest)
-    return Shares(shares.tolist(), (2 if mirrored else 1) / len(largest))
+    shares: list[float] = (1 - np.searchsorted(largest, statistic[:, 0] * (1 - ROUNDING)) / len(largest)).tolist()
+    return shares
 
 
 @cache

@@ -125,7 +125,7 @@ def matched(base: Sequence[Cell], candidate: Sequence[Cell]) -> tuple[list[Cell]
     """
     ours, theirs = _grouped(base), _grouped(candidate)
     for key, cells in ours.items():
-        workload, _, backend = key[:3]
+        workload, _, backend = key
         if len(theirs.get(key, [])) != len(cells):
             raise UsageError(f"{workload} on {backend} has other cases or variants on the two sides; choose what both have.")
         versions = {cell.version for cell in [*cells, *theirs[key]]}
@@ -137,10 +137,7 @@ def matched(base: Sequence[Cell], candidate: Sequence[Cell]) -> tuple[list[Cell]
 
 
 def _grouped(cells: Sequence[Cell]) -> dict[tuple[str, str, str], list[Cell]]:
-    import msgspec
-
     groups: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
-        case = msgspec.json.encode(cell.case, order="deterministic").decode()
-        groups.setdefault((cell.workload, case, cell.backend), []).append(cell)
+        groups.setdefault((cell.workload, cell.case_text(), cell.backend), []).append(cell)
     return groups
