@@ -42,12 +42,12 @@ def of_pairs(pairs: Sequence[Pair], first: int | None = None) -> list[Evidence]:
     """From launches that were measured in turn: those of one number are a pair. Only the ``first`` so many where that is given."""
     if not pairs:
         return []
-    ratios = [dict(list(_log_ratios(base, candidate).items())[:first]) for base, candidate in pairs]
+    ratios = [dict(list(log_ratios(base, candidate).items())[:first]) for base, candidate in pairs]
     shares = shuffles.of_pairs(_matrix(ratios))
     return [Evidence(paired(list(own.values())), share, shares.least) for own, share in zip(ratios, shares.shares, strict=True)]
 
 
-def _log_ratios(base: Summary, candidate: Summary) -> dict[int, float]:
+def log_ratios(base: Summary, candidate: Summary) -> dict[int, float]:
     """Launch → log(candidate / base), the median over turns; of all samples where they were not taken in turn.
 
     Each turn is held against the other side's next to it: most of what disturbed the one disturbed the other too.

@@ -1,7 +1,7 @@
 """Change points of simulated series, ours and others': prints false alarms and steps found, and fails where ours miss their bounds.
 
     python tests/benchmarks/change_points.py          the table; a few minutes
-    python tests/benchmarks/change_points.py bounds   what noise reaches: the constants in results/changepoints.py, a few minutes
+    python tests/benchmarks/change_points.py bounds   what noise reaches: the constants in results/scans.py, a few minutes
 
 Noise has a standard deviation of 2 %; steps come four points before the end. Other methods are tried where they are installed:
 ``ruptures``, ``apache-otava`` and ``asv`` (Otava without its dependencies, which want an older NumPy).
@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from metalbench.results import changepoints
+from metalbench.results import changepoints, scans
 
 SD = 0.02
 POINTS = 60
@@ -143,14 +143,14 @@ def bounds():
     """What noise reaches, by length: the largest of the noises' quantiles, to be rounded up."""
     rng = np.random.default_rng(7)
     floor = math.log1p(0.01)
-    for points in changepoints.LENGTHS:
+    for points in scans.LENGTHS:
         steps, pulses = [], []
         for noise in (normal, heavy, bimodal)[: 3 if points >= 12 else 2]:
             batches = [noise(rng, (max(1, 500_000 // points), points)) for _ in range(20 if points < 200 else 40)]
-            scans = [changepoints.step_scan(changepoints.step_sums(batch, floor))[1] for batch in batches]
-            steps.append(np.quantile(np.concatenate(scans), 0.995))
-            scans = [changepoints.pulse_scan(changepoints.pulse_sums(batch, floor))[2] for batch in batches[:16]]
-            pulses.append(np.quantile(np.concatenate(scans), 0.999))
+            found = [scans.step_scan(scans.step_sums(batch, floor))[1] for batch in batches]
+            steps.append(np.quantile(np.concatenate(found), 0.995))
+            found = [scans.pulse_scan(scans.pulse_sums(batch, floor))[2] for batch in batches[:16]]
+            pulses.append(np.quantile(np.concatenate(found), 0.999))
         print(f"{points:5} points: step {max(steps):.2f}, pulse {max(pulses):.2f}", flush=True)
 
 

@@ -4,10 +4,12 @@ python tests/benchmarks/verdicts.py resampled [--launches 30] [--store FILE]   c
 python tests/benchmarks/verdicts.py live-compare [--tries 100]                 runs of identical cells, one after the other
 python tests/benchmarks/verdicts.py live-ab [--tries 100]                      the same side by side
 python tests/benchmarks/verdicts.py found [--tries 40]                         slowdowns of 6 % and 10 % by `bench ab`
+python tests/benchmarks/verdicts.py simulated                                  one cell of forty slower by 5 %, in normal noise of 2 %
 """
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -19,10 +21,13 @@ import numpy as np
 
 from metalbench.results import sequential
 from metalbench.results.comparison import compare
+from metalbench.results.contrast import unpaired
+from metalbench.results.evidence import log_ratios
 from metalbench.results.record import Record
+from metalbench.results.shuffles import of_launches
 from metalbench.results.store import open_store
 from metalbench.results.summary import summarise
-from metalbench.results.verdicts import THRESHOLD
+from metalbench.results.verdicts import THRESHOLD, Evidence, judge
 
 BENCH = str(Path(sys.executable).with_name("bench"))
 PLUGINS = Path(__file__).parent.parent / "plugins"
@@ -127,12 +132,46 @@ def found(tries):
             verdicts[cell["time"]["verdict"]] += 1
         print(f"bench ab, {variant}: {dict(verdicts)} of {tries}, median {np.median(seconds):.0f} s to the verdict", flush=True)
         good &= verdicts["slower"] >= least * tries
+    print("pairs deviate by {:.1f} % in the medians of all samples, by {:.1f} % turn by turn".format(*deviation(folder)))
     return good
+
+
+def deviation(folder):
+    """How far pairs of the contests in a store lie apart, in %: by the medians of all their samples, and turn by turn."""
+    ratios = {"all": [], "turns": []}
+    with open_store(str(folder / "results.sqlite")) as store:
+        for summary in store.runs():
+            run = store.run(summary.id)
+            if not run.id.endswith("-base"):
+                continue
+            (base,), (candidate,) = ([*summarise(own, store.records(own.id))] for own in (run, store.run(run.beside)))
+            whole = [math.log(candidate.by_launch[launch] / ns) for launch, ns in base.by_launch.items()]
+            turned = [*log_ratios(base, candidate).values()]
+            ratios["all"].append(np.std(whole, ddof=1))
+            ratios["turns"].append(np.std(turned, ddof=1))
+    return tuple(100 * float(np.median(ratios[how])) for how in ("all", "turns"))
+
+
+def simulated():
+    rng = np.random.default_rng(0)
+    for launches in (5, 10, 15):
+        counts = Counter()
+        for _ in range(COMPARISONS):
+            base, candidate = (0.02 * rng.standard_normal((40, launches)) for _ in range(2))
+            candidate[0] += math.log(1.05)
+            shares = of_launches(base, candidate)
+            contrasts = [unpaired(np.exp(a), np.exp(b)) for a, b in zip(base, candidate, strict=True)]
+            evidence = [Evidence(contrast, share, shares.least) for contrast, share in zip(contrasts, shares.shares, strict=True)]
+            counts["by both"] += judge(evidence)[0].verdict == "slower"
+            counts["by Student's t alone"] += judge([Evidence(contrast) for contrast in contrasts])[0].verdict == "slower"
+        told = ", ".join(f"{how} {count / COMPARISONS:.0%}" for how, count in counts.items())
+        print(f"{launches} launches a side find 5 % in one of 40 cells: {told}", flush=True)
+    return True
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["resampled", "live-compare", "live-ab", "found"])
+    parser.add_argument("what", choices=["resampled", "live-compare", "live-ab", "found", "simulated"])
     parser.add_argument("--tries", type=int)
     parser.add_argument("--launches", type=int, default=30)
     parser.add_argument("--store")
@@ -142,5 +181,6 @@ if __name__ == "__main__":
         "live-compare": lambda: live_compare(given.tries or 100),
         "live-ab": lambda: live_ab(given.tries or 100),
         "found": lambda: found(given.tries or 40),
+        "simulated": simulated,
     }
     sys.exit(not does[given.what]())
