@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 
 from metalbench.harness import macos
+from metalbench.results.machines import IDENTITY
 from metalbench.results.record import Host
 
-IDENTITY = ("chip", "gpu", "gpu_cores", "cores", "memory_gib", "accelerators", "system", "build")  #: what makes a machine another one
 DEFAULT_CACHE = 64 << 20  #: bytes; assumed where the system doesn't say
 
 
@@ -37,14 +37,6 @@ def host() -> Host:
     }
     identity = "|".join(facts[name] for name in IDENTITY if name in facts)
     return Host(key=hashlib.sha256(identity.encode()).hexdigest()[:12], facts=facts)
-
-
-def same_machine(one: Host, other: Host) -> bool:
-    """Whether two hosts are alike but for the system that runs on them: its update is a step in a machine's history, not another one."""
-    names = [name for name in IDENTITY if name not in {"system", "build"}]
-    if "chip" not in one.facts or "chip" not in other.facts:  # of another tool's file, which knows little of its machine
-        return one.key == other.key
-    return [one.facts.get(name) for name in names] == [other.facts.get(name) for name in names]
 
 
 @cache

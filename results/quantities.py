@@ -42,6 +42,14 @@ def format_duration(ns: float) -> str:
     return _scaled(ns, _TIMES)
 
 
+def format_wait(seconds: float) -> str:
+    """Rough, for people who wait: ``40 s``, ``3 min``, ``1 h 20 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def _estimate(point: float, low: float | None, high: float | None) -> str:
     """The point with its interval in the same unit: ``658 µs (450 … 1060)``."""
     if low is None or high is None:

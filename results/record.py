@@ -153,13 +153,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """How many launches of each cell were planned at most; 0 where the plan doesn't say."""
         return msgspec.json.decode(self.plan, type=_Planned).options.launches
 
+    def suite(self) -> str:
+        """The suite that its cells were chosen from; empty where the plan doesn't say."""
+        return msgspec.json.decode(self.plan, type=_Planned).options.suite
 
-class _Launches(msgspec.Struct, frozen=True):
+
+class _Options(msgspec.Struct, frozen=True):
     launches: int = 0
+    suite: str = ""
 
 
 class _Planned(msgspec.Struct, frozen=True):
     """Of a plan, what a reader of results needs."""
 
     cells: list[Cell]
-    options: _Launches = _Launches()
+    options: _Options = _Options()

@@ -32,6 +32,7 @@ class RunSummary(NamedTuple):
     id: str
     started: float
     label: str
+    host: str
     state: RunState
     records: int
 
@@ -61,7 +62,8 @@ class Store:
         values |= {"plan": bytes(run.plan).decode(), "revision": run.revision, "beside": run.beside}
         return self._insert(schema.run).values(**values)
 
-    def finish(self, run_id: str, state: RunState) -> None:
+    def become(self, run_id: str, state: RunState) -> None:
+        """Note the state that a run has come into."""
         with self._transaction() as db:
             db.execute(schema.run.update().where(schema.run.c.id == run_id).values(state=state))
 
@@ -110,8 +112,8 @@ class Store:
         made = db.execute(self._insert(schema.record).values(host=host, measurement=measurement, **values).on_conflict_do_nothing())
         return int(made.rowcount)
 
-    def records(self, run_id: str) -> list[Record]:
-        """The run's records in the order they were made."""
+    def records(self, run_id: str, cell: str | None = None) -> list[Record]:
+        """The run's records in the order they were made, or those of the cell with this key."""
         columns = (
             schema.cell.c.fields,
             schema.record.c.launch,
@@ -122,11 +124,16 @@ class Store:
         query = (
             sa.select(*columns)
             .join(schema.cell, schema.cell.c.key == schema.record.c.cell)
-            .where(schema.record.c.run == run_id)
+            .where(schema.record.c.run == run_id, *([] if cell is None else [schema.record.c.cell == cell]))
             .order_by(schema.record.c.started)
         )
         with self._transaction() as db:
             return [_decode(row) for row in db.execute(query)]
+
+    def count(self, run_id: str) -> int:
+        """How many records the run has."""
+        with self._transaction() as db:
+            return int(db.scalar(sa.select(sa.func.count()).where(schema.record.c.run == run_id)) or 0)
 
     def hosts(self) -> list[Host]:
         """The machines that runs were made on; one whose system was updated is there several times."""
@@ -137,7 +144,7 @@ class Store:
     def runs(self, limit: int | None = None) -> list[RunSummary]:
         """The newest first, all of them without a ``limit``."""
         count = sa.select(sa.func.count()).where(schema.record.c.run == schema.run.c.id).scalar_subquery()
-        columns = (schema.run.c.id, schema.run.c.started, schema.run.c.label, schema.run.c.state, count)
+        columns = (schema.run.c.id, schema.run.c.started, schema.run.c.label, schema.run.c.host, schema.run.c.state, count)
         with self._transaction() as db:
             return [RunSummary(*row) for row in db.execute(sa.select(*columns).order_by(schema.run.c.started.desc()).limit(limit))]
 

@@ -83,7 +83,7 @@ def ab(
             state = "finished"
         finally:
             for entrant in entrants:
-                results.finish(entrant.run.id, state)
+                results.become(entrant.run.id, state)
     print_comparison(found, ctx.catalog, format, svg, failing)
     conclude(found, ctx.catalog, failing)
 

@@ -53,8 +53,9 @@ def history(
 
 def _histories(results: Store, wanted: Callable[[Cell], bool]) -> list[History]:
     """Of this machine, else of the one measured last. UsageError where there is no series of what is wanted."""
-    from metalbench.harness.host import host, same_machine
+    from metalbench.harness.host import host
     from metalbench.results.history import History
+    from metalbench.results.machines import same_machine
     from metalbench.results.series import series
 
     newest = results.run("latest").host  # an empty store says so

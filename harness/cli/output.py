@@ -34,14 +34,6 @@ def cell_name(cell: Cell, catalog: Catalog) -> str:
     return f"{cell.workload} {case_name(cell, catalog)}"
 
 
-def duration(seconds: float) -> str:
-    """Rough, for people who wait: ``40 s``, ``3 min``, ``1 h 20 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def naming(catalog: Catalog) -> Naming:
     """``case_name`` as printers want it."""
     return partial(case_name, catalog=catalog)
@@ -50,6 +42,7 @@ def naming(catalog: Catalog) -> Naming:
 def print_plan(plan: Plan, catalog: Catalog) -> None:
     """The cells in the order of the first round, and the time expected."""
     from metalbench.results.layout import full_name
+    from metalbench.results.quantities import format_wait
 
     for block in plan.blocks:
         if block.launch == 0:
@@ -59,7 +52,7 @@ def print_plan(plan: Plan, catalog: Catalog) -> None:
     options = plan.options
     print(
         f"\n{len(plan.cells)} cells, {options.launches} launches each, in {len(plan.blocks)} worker processes; "
-        f"about {duration(plan.expected_seconds())}. Seed {options.seed}."
+        f"about {format_wait(plan.expected_seconds())}. Seed {options.seed}."
     )
 
 

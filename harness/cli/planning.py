@@ -112,7 +112,8 @@ def interrupted(results: Store, name: str) -> Run:
 
 def here(this: Run) -> None:
     """UsageError unless the run was made on this machine, whatever system it had then."""
-    from metalbench.harness.host import host, same_machine
+    from metalbench.harness.host import host
+    from metalbench.results.machines import same_machine
 
     if not same_machine(this.host, host()):
         raise UsageError(f"Run {this.id} was begun on another machine ({this.host.facts.get('chip', this.host.key)}); measure there.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,7 +14,8 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from metalbench.harness.cli.output import cell_name, duration, naming
+from metalbench.harness.cli.output import cell_name, naming
+from metalbench.results.quantities import format_wait
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,36 +35,25 @@ class Silent:
     def finished(self, record: Record) -> None: ...
 
 
-class Tally(Silent):
-    """Counts what is done and what is left. A cell that got a status other than a time is done for all its launches."""
+class Counting(Silent):
+    """Counts what is done and what is left."""
 
     def __init__(self, plan: Plan, catalog: Catalog) -> None:
-        self._plan, self._catalog = plan, catalog
-        self._left = {(cell.key(), launch) for cell in plan.cells for launch in range(plan.options.launches)}
-        self.total = len(self._left)
-        self.counts: Counter[str] = Counter()
-        self._began = time.monotonic()
-        self._measured = 0
+        from metalbench.results.tally import Tally
 
-    @property
-    def done(self) -> int:
-        return self.total - len(self._left)
+        self._plan, self._catalog = plan, catalog
+        self.tally = Tally(plan.cells, plan.options.launches)
+        self._began = time.monotonic()
 
     def finished(self, record: Record) -> None:
-        from metalbench.results.record import TIMED
-
-        key, status = record.cell.key(), record.measurement.status
-        self._left.discard((key, record.launch))
-        if status not in TIMED:
-            self._left -= {(key, launch) for launch in range(self._plan.options.launches)}
-        self._measured += 1
-        self.counts[status] += 1
+        self.tally.finished(record.cell.key(), record.launch, record.measurement.status)
 
     def time_left(self) -> str:
         """From the pace so far, and from the plan's expectation until there is one."""
-        expected = self._plan.expected_seconds() / max(self.total, 1)
-        pace = (time.monotonic() - self._began) / self._measured if self._measured >= 5 else expected
-        return duration(pace * len(self._left))
+        measured = self.tally.counts.total()
+        expected = self._plan.expected_seconds() / max(self.tally.total, 1)
+        pace = (time.monotonic() - self._began) / measured if measured >= 5 else expected
+        return format_wait(pace * self.tally.left)
 
     def name(self, cell: Cell) -> str:
         from metalbench.results.layout import full_name
@@ -80,15 +69,16 @@ class Tally(Silent):
         return " ".join(filter(None, [found.status if found.status != "ok" else "", time_taken, f"({reason})" if reason else ""]))
 
 
-class Lines(Tally):
+class Lines(Counting):
     """One plain line a finished cell, for logs."""
 
     def finished(self, record: Record) -> None:
         super().finished(record)
-        print(f"[{self.done}/{self.total}] {self.name(record.cell)} · launch {record.launch}: {self.outcome(record)}", flush=True)
+        done = f"[{self.tally.done}/{self.tally.total}]"
+        print(f"{done} {self.name(record.cell)} · launch {record.launch}: {self.outcome(record)}", flush=True)
 
 
-class Display(Tally):
+class Display(Counting):
     """The cell in work, a bar, counts by status and the time left, redrawn in place."""
 
     def __init__(self, plan: Plan, catalog: Catalog) -> None:
@@ -111,12 +101,12 @@ class Display(Tally):
         self._now, self._stage, self._since = now, stage, time.monotonic()
 
     def __rich__(self) -> RenderableType:
-        counts = "  ".join(f"{status} {count}" for status, count in sorted(self.counts.items()))
+        counts = "  ".join(f"{status} {count}" for status, count in sorted(self.tally.counts.items()))
         waiting = f"  {time.monotonic() - self._since:.0f} s" if self._stage else ""
         return Group(
             Text.assemble((self._now, "bold"), f"  {self._stage}{waiting}", overflow="ellipsis", no_wrap=True),
-            Padding(ProgressBar(total=max(self.total, 1), completed=self.done), 0),  # the bar by itself doesn't end its line
-            Text(f"{self.done} of {self.total}   {counts}   about {self.time_left()} left"),
+            Padding(ProgressBar(total=max(self.tally.total, 1), completed=self.tally.done), 0),  # the bar by itself doesn't end its line
+            Text(f"{self.tally.done} of {self.tally.total}   {counts}   about {self.time_left()} left"),
         )
 
 

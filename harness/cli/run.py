@@ -108,14 +108,15 @@ def measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Cont
             listener=listener,
             memory_limit=ctx.config.memory_limit,
         )
+        results.become(this.id, "running")  # which one that is taken up again was not
         try:
             scheduler.run()
         except BaseException:
-            results.finish(this.id, "interrupted")
+            results.become(this.id, "interrupted")
             if not quiet:
                 print(f"\nStopped. What was finished is kept; `bench run --resume {this.id}` does the rest.", file=sys.stderr)
             raise
-        results.finish(this.id, "finished")
+        results.become(this.id, "finished")
 
 
 def _print_doubts() -> None:

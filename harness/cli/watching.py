@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from metalbench.harness.cli.output import duration
 from metalbench.harness.cli.progress import Silent
+from metalbench.results.quantities import format_wait
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -37,7 +37,7 @@ class Lines(Watcher):
         counts = Counter(change.time.verdict for change in found.changes if change.time)
         told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("slower", "faster", "same", "unsure") if counts[verdict])
         print(
-            f"After {look.pairs} pairs, {duration(time.monotonic() - self._began)}: {told or 'nothing to compare'}",
+            f"After {look.pairs} pairs, {format_wait(time.monotonic() - self._began)}: {told or 'nothing to compare'}",
             file=sys.stderr,
             flush=True,
         )

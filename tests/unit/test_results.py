@@ -77,7 +77,7 @@ def test_runs_are_found_by_id_label_and_age(tmp_path):
             store.run("nigthly")
         with pytest.raises(StoreError, match="no run called 'latest~4'"):
             store.run("latest~4")
-        store.finish("id3", "finished")
+        store.become("id3", "finished")
         assert store.unfinished().id == "id2"
         assert [run.id for run in store.runs(2)] == ["id3", "id2"]
 
