@@ -73,7 +73,12 @@ class AmpStep(Workload[AmpStepCase]):
 
     def cases(self, suite: Suite) -> Iterable[AmpStepCase]:
         dtypes: tuple[DType, ...] = ("float32", "bfloat16") if suite == "quick" else ("float32", "bfloat16", "float16")
-        batch, width, blocks, classes = {"quick": (64, 128, 1, 64), "standard": (256, 1024, 4, 1000), "large": (2048, 2048, 2, 8192)}[suite]
+        batch, width, blocks, classes = {
+            "quick": (64, 128, 1, 64),
+            "documents": (256, 512, 2, 512),
+            "standard": (256, 1024, 4, 1000),
+            "large": (2048, 2048, 2, 8192),
+        }[suite]
         return [AmpStepCase(dtype=d, batch=batch, width=width, hidden=4 * width, blocks=blocks, classes=classes) for d in dtypes]
 
     def inputs(self, case: AmpStepCase, rng: np.random.Generator) -> dict[str, Array]:

@@ -62,6 +62,10 @@ class Attention(Workload[AttentionCase]):
             yield _case("bfloat16", 1, 8, 2, 128, 128, 64, causal=True)
             yield _case("float32", 1, 8, 2, 1, 2048, 64)
             return
+        if suite == "documents":
+            yield _case("float32", 1, 8, 8, 512, 512, 64, causal=True)
+            yield _case("float32", 1, 8, 8, 1, 2048, 64)
+            return
         batch, heads, kv_heads, length, context, size = (1, 16, 4, 1024, 8192, 64) if suite == "standard" else (4, 32, 8, 4096, 32768, 128)
         yield from _grid(batch, heads, kv_heads, length, context, size)
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 DType = Literal["float32", "float16", "bfloat16"]
-Suite = Literal["quick", "standard", "large"]
+Suite = Literal["quick", "standard", "large", "documents"]
 Scalar = str | int | float | bool
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -84,7 +84,10 @@ class Workload(ABC, Generic[C]):
 
     @abstractmethod
     def cases(self, suite: Suite) -> Iterable[C]:
-        """The cases of a suite, in a fixed order; ``quick`` has few, telling ones, sized for the slowest CPU backend."""
+        """The cases of a suite, in a fixed order; ``quick`` has few, telling ones, sized for the slowest CPU backend.
+
+        ``documents`` has what the source documents' claims compare (results/claims.toml), and nothing where there is none.
+        """
 
     @abstractmethod
     def inputs(self, case: C, rng: np.random.Generator) -> dict[str, Array]:

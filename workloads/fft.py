@@ -59,6 +59,8 @@ class FFT(Workload[FFTCase]):
                 _case("real", 4, 192, 384, "roundtrip"),
                 _case("complex", 16, 1, 1009),
             ]
+        if suite == "documents":
+            return [_case("complex", 16, 1, 4096)]
         batch, power, side, triple, prime = (16, 1 << 16, 1024, 3 * (1 << 14), 16381)
         if suite == "large":
             batch, power, side, triple, prime = (64, 1 << 20, 2048, 3 * (1 << 18), 262139)

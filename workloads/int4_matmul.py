@@ -60,6 +60,8 @@ class Int4Matmul(Workload[Int4MatmulCase]):
     def cases(self, suite: Suite) -> Iterable[Int4MatmulCase]:
         if suite == "quick":
             return [_case("float32", 1, 1024, 1024, 64), _case("float32", 16, 1024, 1024, 32)]
+        if suite == "documents":
+            return []
         size = 4096 if suite == "standard" else 8192
         dtypes: tuple[DType, ...] = ("float32", "float16", "bfloat16")
         return [

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from metalbench import __version__
-from metalbench.harness.cli import ab, compare, doctor, env, history, listing, run, selfcheck, show, transfer
+from metalbench.harness.cli import ab, claims, compare, doctor, env, history, listing, run, selfcheck, show, transfer
 
 app = typer.Typer(
     name="bench",
@@ -22,6 +22,7 @@ app.command("show")(show.show)
 app.command("compare")(compare.compare)
 app.command("ab")(ab.ab)
 app.command("history")(history.history)
+app.command("claims")(claims.claims)
 app.command("export")(transfer.export)
 app.command("import")(transfer.import_)
 app.add_typer(listing.app, name="list")

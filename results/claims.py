@@ -1,0 +1,170 @@
+"""What the source documents claim, and whether it holds for what was measured. Pure.
+
+``claims.toml`` has an entry a claim: two sides of one workload on one backend, the metric, and how large the documents say the ratio is.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from metalbench.results.record import Cell, Scalar
+from metalbench.results.summary import Summary
+
+Verdict = Literal["holds", "does not hold", "can't tell here"]
+CONFIDENCE = 0.95
+
+
+class Side(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What tells one of the two cells from the other."""
+
+    variant: str = ""  #: empty for the backend's own choice
+    case: dict[str, Scalar] = {}
+
+
+class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """``metric``: "time", "memory", or a figure of the check. The ratio is the metric of ``than`` over that of ``better``.
+
+    It holds if the ratio is ``at_least`` so much, or ``within`` so much of 1 (0.05: 5 %). ``case``: parameters of both sides; every
+    parameter that a claim doesn't name is equal on both.
+    """
+
+    id: str
+    source: str
+    says: str
+    workload: str
+    case: dict[str, Scalar] = {}
+    better: Side
+    than: Side
+    metric: str = "time"
+    at_least: float | None = None
+    within: float | None = None
+
+
+class Finding(NamedTuple):
+    """A claim on a column of a run. ``ratio`` None where a side is missing; no interval where the metric doesn't vary.
+
+    ``reason`` says why nothing can be told, and is empty where something can.
+    """
+
+    claim: Claim
+    column: str
+    better: Summary | None
+    than: Summary | None
+    verdict: Verdict
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    claim: list[Claim]
+
+
+@cache
+def claims() -> list[Claim]:
+    """All of them, in the order of the documents."""
+    return read(files("metalbench.results").joinpath("claims.toml").read_text("utf-8"))
+
+
+def read(text: str) -> list[Claim]:
+    """Claims from TOML. Raises msgspec.ValidationError where that is none."""
+    found = msgspec.convert(tomllib.loads(text), _File).claim
+    for claim in found:
+        if (claim.at_least is None) == (claim.within is None):
+            raise msgspec.ValidationError(f"claim {claim.id} needs one of at_least and within")
+    return found
+
+
+def wanted(claim: Claim, cell: Cell, side: Side, *, default: bool) -> bool:
+    """Whether a cell can be this side of the claim. ``default``: whether it is the backend's own choice of variant."""
+    case = claim.case | side.case
+    same = all(cell.case.get(name) == value for name, value in case.items())
+    return cell.workload == claim.workload and same and (cell.variant == side.variant if side.variant else default)
+
+
+def check(claims: Sequence[Claim], summaries: Sequence[Summary]) -> list[Finding]:
+    """Every claim on every column, in this order; on several cases where the claim leaves some open and they were measured."""
+    columns = list(dict.fromkeys(summary.column for summary in summaries))
+    return [found for claim in claims for column in columns for found in _on(claim, column, [s for s in summaries if s.column == column])]
+
+
+def _on(claim: Claim, column: str, summaries: Sequence[Summary]) -> list[Finding]:
+    sides = [
+        {_rest(claim, summary.cell): summary for summary in summaries if wanted(claim, summary.cell, side, default=summary.default)}
+        for side in (claim.better, claim.than)
+    ]
+    cases = list(dict.fromkeys([*sides[0], *sides[1]]))
+    return [_judged(claim, column, sides[0].get(case), sides[1].get(case)) for case in cases or [""]]
+
+
+def _rest(claim: Claim, cell: Cell) -> str:
+    """What both sides must have in common: the case without what tells them apart, and the protocol."""
+    apart = {*claim.better.case, *claim.than.case}
+    rest = {name: value for name, value in cell.case.items() if name not in apart}
+    return msgspec.json.encode([rest, cell.protocol, cell.policy], order="deterministic").decode()
+
+
+def _judged(claim: Claim, column: str, better: Summary | None, than: Summary | None) -> Finding:
+    if better is None or than is None:
+        sides = {"better": better, "than": than}
+        missing = [_called(getattr(claim, name)) for name, summary in sides.items() if summary is None]
+        return Finding(claim, column, better, than, "can't tell here", reason=f"not measured: {' and '.join(missing)}")
+    for summary in (better, than):
+        if summary.status != "ok":
+            why = f"{summary.cell.variant} is {summary.status}: {summary.reason}"
+            return Finding(claim, column, better, than, "can't tell here", reason=why)
+    measured = _ratio(claim.metric, better, than)
+    if isinstance(measured, str):
+        return Finding(claim, column, better, than, "can't tell here", reason=measured)
+    ratio, low, high = measured
+    verdict = _verdict(claim, ratio if low is None else low, ratio if high is None else high)
+    reason = ""
+    if verdict == "can't tell here":
+        reason = "a single launch has no interval" if high == math.inf else "the interval holds both answers"
+    elif verdict == "does not hold" and claim.metric == "memory" and better.device_peak is None:
+        verdict, reason = "can't tell here", "only the process's peak is known, and in it the framework's own memory"
+    return Finding(claim, column, better, than, verdict, ratio, low, high, reason)
+
+
+def _called(side: Side) -> str:
+    return " ".join([*(f"{name}={value}" for name, value in side.case.items()), side.variant]).strip() or "the default variant"
+
+
+def _ratio(metric: str, better: Summary, than: Summary) -> tuple[float, float | None, float | None] | str:
+    """(ratio, low, high), or why there is none."""
+    if metric == "time":
+        from metalbench.results.contrast import unpaired  # noqa: PLC0415 - brings SciPy
+
+        found = unpaired(better.medians, than.medians)
+        ratio = math.exp(found.point)
+        low, high = (math.exp(bound) if bound < 700 else math.inf for bound in found.interval(CONFIDENCE))
+        return ratio, min(low, ratio), max(high, ratio)
+    values = [_peak(summary) if metric == "memory" else summary.figures.get(metric) for summary in (better, than)]
+    if values[0] is None or values[1] is None:
+        return f"no {metric.replace('_', ' ')} is known"
+    return (values[1] / values[0], None, None) if values[0] else f"the {metric.replace('_', ' ')} is 0"
+
+
+def _peak(summary: Summary) -> float | None:
+    """Bytes on the device; else of the process, where it measured nothing else."""
+    memory = summary.memory
+    return summary.device_peak or (memory.process_peak if memory is not None and not memory.process_shared else None)
+
+
+def _verdict(claim: Claim, low: float, high: float) -> Verdict:
+    least, most = (claim.at_least, math.inf) if claim.at_least is not None else _around(claim.within or 0.0)
+    if least <= low and high <= most:
+        return "holds"
+    return "does not hold" if high < least or low > most else "can't tell here"
+
+
+def _around(within: float) -> tuple[float, float]:
+    return 1 / (1 + within), 1 + within

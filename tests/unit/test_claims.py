@@ -1,0 +1,139 @@
+"""What the documents claim, judged on records of known times, peaks and figures."""
+
+import msgspec
+import numpy as np
+import pytest
+from support.records import make_cell, make_run, timed
+
+from metalbench.results.claims import check, claims, read
+from metalbench.results.claims_report import data, report
+from metalbench.results.record import Memory
+from metalbench.results.summary import Summary, summarise
+
+SPEED = """
+[[claim]]
+id = "S1"
+source = "somewhere"
+says = "fused is twice as fast"
+workload = "w"
+better = { variant = "fused" }
+than = { variant = "composed" }
+at_least = 2.0
+"""
+HALF = """
+[[claim]]
+id = "S2"
+source = "somewhere"
+says = "halves"
+workload = "w"
+better = { case = { dtype = "float16" } }
+than = { case = { dtype = "float32" } }
+metric = "memory"
+at_least = 1.9
+"""
+
+
+def naming(cell):
+    return " ".join(map(str, cell.case.values()))
+
+
+def launches(cell, ns, count=5, spread=0.01, **changes):
+    rng = np.random.default_rng(round(ns))
+    return [timed(cell, launch, [ns * rng.normal(1, spread)] * 3, **changes) for launch in range(count)]
+
+
+def judged(text, records):
+    cells = list({record.cell.key(): record.cell for record in records}.values())
+    return check(read(text), summarise(make_run(cells), records))
+
+
+def pair(fast, slow, **changes):
+    return launches(make_cell(variant="fused"), fast, **changes) + launches(make_cell(variant="composed"), slow, **changes)
+
+
+@pytest.mark.parametrize(("slow", "verdict"), [(3e6, "holds"), (1.5e6, "does not hold"), (2e6, "can't tell here")])
+def test_a_claim_holds_where_the_whole_interval_is_as_large_as_it_says(slow, verdict):
+    (found,) = judged(SPEED, pair(1e6, slow, spread=0.02))
+    assert (found.verdict, found.column) == (verdict, "torch-cpu")
+    assert found.ratio == pytest.approx(slow / 1e6, rel=0.05)
+    assert found.low < slow / 1e6 < found.high
+
+
+def test_what_is_missing_wrong_or_alone_can_not_be_told():
+    (missing,) = judged(SPEED, launches(make_cell(variant="fused"), 1e6))
+    assert (missing.verdict, missing.reason) == ("can't tell here", "not measured: composed")
+    wrong = launches(make_cell(variant="composed"), 3e6, status="wrong", reason="off by 2")
+    (found,) = judged(SPEED, launches(make_cell(variant="fused"), 1e6) + wrong)
+    assert (found.verdict, found.reason) == ("can't tell here", "composed is wrong: off by 2")
+    (single,) = judged(SPEED, pair(1e6, 3e6, count=1))
+    assert (single.verdict, single.reason) == ("can't tell here", "a single launch has no interval")
+
+
+def test_sides_are_of_one_column_and_of_one_case():
+    records = [
+        *pair(1e6, 3e6),
+        *launches(make_cell(variant="fused", size=9), 1e6),
+        *launches(make_cell(variant="composed", backend="jax-cpu"), 9e6),
+    ]
+    found = judged(SPEED, records)
+    assert [(one.column, one.verdict) for one in found] == [
+        ("torch-cpu", "holds"),
+        ("torch-cpu", "can't tell here"),
+        ("jax-cpu", "can't tell here"),
+    ]
+
+
+def of_dtype(dtype, memory):
+    cell = make_cell(case={"size": 8, "dtype": dtype})
+    return launches(cell, 1e6, memory=memory, default_variant=True)
+
+
+@pytest.mark.parametrize(("low", "verdict"), [(50, "holds"), (60, "does not hold")])
+def test_memory_is_of_the_device_and_has_no_interval(low, verdict):
+    records = [
+        record
+        for dtype, peak in (("float16", low), ("float32", 100))
+        for record in of_dtype(dtype, Memory(device_peak=peak, device_source="d", process_peak=10**9))
+    ]
+    (found,) = judged(HALF, records)
+    assert (found.verdict, found.ratio, found.low) == (verdict, 100 / low, None)
+
+
+def test_the_process_holds_the_framework_too_and_proves_only_what_shows_in_spite_of_it():
+    def found(low):
+        peaks = (("float16", low), ("float32", 1000))
+        return judged(HALF, [r for dtype, peak in peaks for r in of_dtype(dtype, Memory(process_peak=peak, process_source="s"))])[0]
+
+    assert found(500).verdict == "holds"
+    assert (found(900).verdict, found(900).reason[:23]) == ("can't tell here", "only the process's peak")
+
+
+def test_a_planted_false_claim_does_not_hold_and_a_ratio_within_bounds_does():
+    near = SPEED.replace("at_least = 2.0", "within = 0.05")
+    assert judged(near, pair(1e6, 1.01e6))[0].verdict == "holds"
+    assert judged(near, pair(1e6, 1.2e6))[0].verdict == "does not hold"
+    assert judged(SPEED, pair(3e6, 1e6))[0].verdict == "does not hold"
+
+
+def test_a_claim_needs_a_size_and_no_unknown_word():
+    with pytest.raises(msgspec.ValidationError, match="S1 needs one of"):
+        read(SPEED.replace("at_least = 2.0", ""))
+    with pytest.raises(msgspec.ValidationError):
+        read(SPEED + "size = 3\n")
+
+
+def test_the_documents_claims_are_read_and_each_is_called_differently():
+    names = [claim.id for claim in claims()]
+    assert len(names) == len(set(names)) > 5
+
+
+def test_the_report_says_what_was_compared_and_the_data_what_was_found():
+    records = pair(1e6, 3e6)
+    run = make_run([record.cell for record in records])
+    found = judged(SPEED, records)
+    (table,) = report([run], found, naming).tables
+    (row,) = table.rows
+    assert [str(line[0]) for field in row for line in field][1:4] == ["torch-cpu", "fused with composed, 8", "at least 2×"]
+    (entry,) = data([run], found)["findings"]
+    assert (entry["verdict"], entry["reason"]) == ("holds", None)
+    assert entry["ratio"] == pytest.approx(Summary(records[5:]).median / Summary(records[:5]).median)
