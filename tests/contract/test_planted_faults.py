@@ -4,7 +4,7 @@ import importlib
 
 import numpy as np
 import pytest
-from support.cases import CATALOG, FRAMEWORKS, TELLING, data, open_device, verdict
+from support.cases import CATALOG, FRAMEWORKS, TELLING, data, open_device, roofline, verdict
 
 from metalbench.workloads.base import rounded
 
@@ -37,7 +37,9 @@ def test_attention_aligned_at_the_upper_left(framework):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize(("workload", "name"), [("attention", "v"), ("fft", "x"), ("int4_matmul", "x"), ("amp_step", "x")])
+@pytest.mark.parametrize(
+    ("workload", "name"), [("attention", "v"), ("fft", "x"), ("int4_matmul", "x"), ("amp_step", "x"), ("roofline", "a")]
+)
 def test_a_nan_never_passes(framework, workload, name):
     open_device(framework)
     case = TELLING[workload][0]
@@ -51,7 +53,9 @@ def test_a_nan_never_passes(framework, workload, name):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize(("workload", "variant"), [("attention", "composed"), ("int4_matmul", "dense"), ("amp_step", "eager")])
+@pytest.mark.parametrize(
+    ("workload", "variant"), [("attention", "composed"), ("int4_matmul", "dense"), ("amp_step", "eager"), ("roofline", "native")]
+)
 def test_float16_arithmetic_where_float32_is_declared(framework, workload, variant):
     case = in_dtype(workload, "float32")
     assert not verdict(framework, workload, case, variant, built_as=as_dtype(case, "float16")).ok
@@ -63,6 +67,12 @@ def test_a_transform_of_inputs_rounded_to_float16(framework):
     case = next(case for case in TELLING["fft"] if case.kind == "real")
     inputs, _ = data("fft", case)
     assert not verdict(framework, "fft", case, "native", inputs={"x": rounded(inputs["x"], "float16")}).ok
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_copy_through_16_bit(framework):
+    case = roofline("copy", "float32", 256)
+    assert not verdict(framework, "roofline", case, "native", built_as=as_dtype(case, "float16")).ok
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

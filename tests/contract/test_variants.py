@@ -2,9 +2,22 @@
 
 import numpy as np
 import pytest
-from support.cases import ACCELERATOR, CATALOG, FRAMEWORKS, SLOW_TO_BUILD, TELLING, THOROUGH, attention, int4, open_device, verdict
+from support.cases import (
+    ACCELERATOR,
+    CATALOG,
+    FRAMEWORKS,
+    SLOW_TO_BUILD,
+    TELLING,
+    THOROUGH,
+    attention,
+    data,
+    int4,
+    open_device,
+    roofline,
+    verdict,
+)
 
-from metalbench.backends.base import Unsupported
+from metalbench.backends.base import StatefulStep, Unsupported
 
 WORKLOADS = list(TELLING)
 COMBINATIONS = [
@@ -94,3 +107,56 @@ def test_a_training_step_starts_afresh_when_reset(framework):
         step()
     step.reset()
     assert float(device.get(step()["loss"])) == pytest.approx(first, rel=1e-6)
+
+
+def in_place(array):
+    """A framework's array on the CPU as NumPy sees it, without a copy."""
+    match type(array).__module__.partition(".")[0]:
+        case "torch":
+            return array.numpy()
+        case "mlx":
+            return np.array(array, copy=False)
+        case "tensorflow":
+            return np.asarray(memoryview(array.value() if hasattr(array, "assign") else array))
+        case _:
+            return np.asarray(array)
+
+
+@pytest.mark.skipif(bool(ACCELERATOR), reason="NumPy sees the CPU's memory only")
+@pytest.mark.parametrize("kind", ["cpu", "accelerator"])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_copy_is_no_second_name_for_the_same_memory(framework, kind, monkeypatch):
+    """Its check can't tell: what shares memory is equal. What is done on an accelerator is built here on the CPU."""
+    device, case, put = open_device(framework), roofline("copy", "float32", 1 << 16), []
+    honest = device.put
+    with monkeypatch.context() as patch:
+        patch.setattr(device, "kind", kind)
+        patch.setattr(device, "wait", lambda outputs: None)  # there is no accelerator to wait for
+        patch.setattr(device, "put", lambda *arguments: put.append(honest(*arguments)) or put[-1])
+        step = CATALOG.implementation(framework, "roofline").variants["native"](device, case, data("roofline", case)[0])
+    (x,) = put
+    assert np.shares_memory(in_place(x), in_place(x))
+    for _ in range(3):
+        out = step()["out"]
+        device.wait({"out": out})
+        assert np.array_equal(in_place(out), in_place(x))
+        assert not np.shares_memory(in_place(out), in_place(x))
+
+
+@pytest.mark.skipif(bool(ACCELERATOR), reason="there outputs are new")
+@pytest.mark.parametrize("framework", ["torch", "jax", "tensorflow"])
+def test_a_copy_on_the_cpu_pages_in_no_memory(framework):
+    """Every call writes the same place. Reset, that holds nothing: a check then finds what later calls did, not the first one."""
+    device, case = open_device(framework), roofline("copy", "float32", 1 << 16)
+    step = CATALOG.implementation(framework, "roofline").variants["native"](device, case, data("roofline", case)[0])
+    assert isinstance(step, StatefulStep)
+    places, kept = set(), []
+    for _ in range(4):
+        kept.append(step()["out"])
+        device.wait({"out": kept[-1]})
+        places.add(in_place(kept[-1]).ctypes.data)
+    assert len(places) == 1
+    step.reset()
+    if framework != "jax":  # whose arrays don't change: the next call is given another one to write
+        assert not np.array(device.get(kept[-1])).any()
+    assert np.array_equal(device.get(step()["out"]), data("roofline", case)[0]["x"])

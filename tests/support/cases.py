@@ -11,6 +11,7 @@ from metalbench.workloads.amp_step import AmpStepCase
 from metalbench.workloads.attention import AttentionCase
 from metalbench.workloads.fft import FFTCase
 from metalbench.workloads.int4_matmul import Int4MatmulCase
+from metalbench.workloads.roofline import RooflineCase
 
 CATALOG = Catalog()
 ACCELERATOR = os.environ.get("CONTRACT_ACCELERATOR", "")  #: "metal" or "cuda" runs the contracts there instead of on the CPU
@@ -34,12 +35,17 @@ def amp_step(dtype):
     return AmpStepCase(dtype=dtype, batch=32, width=64, hidden=128, blocks=1, classes=32)
 
 
+def roofline(kind, dtype, size):
+    return RooflineCase(kind=kind, dtype=dtype, size=size)
+
+
 #: One telling case a dtype: for variants that take seconds to compile, and for planted faults.
 TELLING = {
     "attention": [attention(dtype, 4, 2, 16, 64, causal=True) for dtype in DTYPES],
     "fft": [fft("complex", 1, 64, "forward"), fft("real", 12, 45, "roundtrip")],
     "int4_matmul": [int4(dtype, 16, 64) for dtype in DTYPES],
     "amp_step": [amp_step(dtype) for dtype in DTYPES],
+    "roofline": [roofline(kind, dtype, 256) for kind in ("matmul", "copy") for dtype in DTYPES],
 }
 #: What is quick to build is tried in every shape.
 THOROUGH = {
@@ -59,6 +65,7 @@ THOROUGH = {
     ],
     "int4_matmul": [int4(dtype, m, group) for dtype in DTYPES for m in (1, 16) for group in (32, 64, 128)],
     "amp_step": [],
+    "roofline": [roofline(kind, dtype, size) for dtype in DTYPES for kind, size in (("copy", 100_003), ("matmul", 63))],
 }
 SLOW_TO_BUILD = {"compiled", "dequantize", "eager"}
 

@@ -13,8 +13,9 @@ from metalbench.workloads.attention import AttentionCase, causal_mask
 from metalbench.workloads.base import EPS, normwise_error, reduction_tolerance, rounded
 from metalbench.workloads.fft import FFTCase
 from metalbench.workloads.int4_matmul import Int4MatmulCase, dequantize, pack_bytes, quantize
+from metalbench.workloads.roofline import RooflineCase
 
-SUITES = ("quick", "standard", "large")
+SUITES = ("quick", "standard", "large", "documents")
 WORKLOADS = tuple(TELLING)
 
 
@@ -24,14 +25,15 @@ def test_cases_are_distinct_named_and_priced(name, suite):
     workload = CATALOG.workload(name)
     cases = list(workload.cases(suite))
     labels = [case.label() for case in cases]
-    assert len(set(labels)) == len(labels) == len(cases) > 0
+    assert len(set(labels)) == len(labels) == len(cases)
+    assert cases or suite in {"quick", "documents"}  # which hold a few telling ones, of some workloads none
     for case in cases:
         assert type(case)(**case.parameters()) == case
         for variant in workload.variants:
             cost = workload.cost(case, variant)
             assert 0 < cost.bytes <= cost.footprint
-            assert cost.flops > 0
-        assert 0 < workload.tolerance(case) < 0.1
+            assert cost.flops > 0 or case.parameters().get("kind") == "copy"
+        assert 0 < workload.tolerance(case) < 0.1 or case.parameters().get("kind") == "copy"
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -42,6 +44,7 @@ def test_the_standard_suite_has_what_the_workload_promises(name):
         "fft": {"kind": {"complex", "real"}, "direction": {"forward", "roundtrip"}},
         "int4_matmul": {"m": {1, 16, 512}, "group": {32, 64, 128}},
         "amp_step": {"dtype": {"float32", "float16", "bfloat16"}},
+        "roofline": {"dtype": {"float32", "float16", "bfloat16"}, "kind": {"copy", "matmul"}},
     }[name]
     for key, values in promised.items():
         assert {case[key] for case in cases} == values
@@ -97,12 +100,12 @@ def test_attention_counts_the_pairs_that_see_each_other(queries, more):
 
 
 def test_a_sampled_reference_agrees_with_the_whole_one(monkeypatch):
-    for name, limit in (("attention", "FULL_REFERENCE"), ("fft", "FULL_REFERENCE"), ("int4_matmul", "FULL_REFERENCE")):
+    for name in ("attention", "fft", "int4_matmul", "roofline"):
         workload, case = CATALOG.workload(name), TELLING[name][0]
         inputs = workload.inputs(case, np.random.default_rng(0))
         whole = workload.reference(case, inputs)
         with monkeypatch.context() as patch:
-            patch.setattr(f"metalbench.workloads.{name}.{limit}", 0)
+            patch.setattr(f"metalbench.workloads.{name}.FULL_REFERENCE", 0)
             sampled = workload.reference(case, inputs)
         assert sampled["out.at"].size < whole["out"].size or name == "fft"
         np.testing.assert_allclose(sampled["out"], whole["out"].reshape(-1)[sampled["out.at"]], rtol=1e-10, atol=1e-12)
@@ -110,6 +113,40 @@ def test_a_sampled_reference_agrees_with_the_whole_one(monkeypatch):
         assert workload.check(case, inputs, [out], sampled).ok
         out["out"].reshape(-1)[sampled["out.at"][0]] += 1e3
         assert not workload.check(case, inputs, [out], sampled).ok
+
+
+def test_a_product_of_square_matrices_by_its_definition():
+    workload, case = CATALOG.workload("roofline"), RooflineCase(kind="matmul", size=20)
+    inputs = workload.inputs(case, np.random.default_rng(0))
+    expected = math.fsum(float(a) * float(b) for a, b in zip(inputs["a"][3], inputs["b"][:, 5], strict=True))
+    assert workload.reference(case, inputs)["out"][3, 5] == pytest.approx(expected, rel=1e-12)
+    multiplications, additions = 20 * 20 * 20, 20 * 20 * 20
+    assert workload.cost(case, "native").flops == multiplications + additions
+    assert workload.cost(case, "native").bytes == sum(inputs[name].nbytes for name in "ab") + 20 * 20 * 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("size", [1000, 1 << 21])
+def test_a_copy_has_no_error_to_lose(dtype, size):
+    """Its last bit counts, and so do its ends where only a sample is looked at. It moves its bytes twice and computes nothing."""
+    workload, case = CATALOG.workload("roofline"), RooflineCase(kind="copy", dtype=dtype, size=size)
+    inputs = workload.inputs(case, np.random.default_rng(0))
+    reference = workload.reference(case, inputs)
+    assert workload.check(case, inputs, [{"out": inputs["x"].copy()}], reference).error == 0
+    for place in (0, size - 1):
+        spoilt = inputs["x"].copy()
+        spoilt[place] = np.nextafter(spoilt[place], np.float32(9))
+        assert not workload.check(case, inputs, [{"out": spoilt}], reference).ok
+    assert not workload.check(case, inputs, [{"out": np.zeros_like(inputs["x"])}], reference).ok
+    assert workload.cost(case, "native").bytes == 2 * size * (4 if dtype == "float32" else 2)
+    assert workload.cost(case, "native").flops == 0
+
+
+def test_copies_leave_every_cache():
+    """The largest there are hold some 100 MiB on a desktop and half a GiB in a server."""
+    copied = {suite: next(case for case in CATALOG.workload("roofline").cases(suite) if case.kind == "copy") for suite in SUITES[1:]}
+    assert {suite: case.size * 4 >> 20 for suite, case in copied.items()} == {"documents": 64, "standard": 256, "large": 1024}
+    assert copied["documents"].label() == "copy 64 MiB float32"
 
 
 @pytest.mark.parametrize("kind", ["complex", "real"])
