@@ -18,7 +18,9 @@ def same_machine(one: Host, other: Host) -> bool:
 
 
 def described(host: Host) -> str:
-    """``Apple M4 Pro, 14 cores, 48 GiB, Darwin 25.1.0``."""
+    """``Apple M4 Pro, 14 cores, 48 GiB, Darwin 25.1.0``; the key where another tool measured, which knows little of its machine."""
+    if "chip" not in host.facts:
+        return host.key
     return "{}, {} cores, {} GiB, {}".format(*(host.facts.get(name, "?") for name in ("chip", "cores", "memory_gib", "system")))
 
 

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from metalbench.results.layout import Field, Naming, Report
+from metalbench.results.machines import short_names
 from metalbench.results.quantities import printable
-from metalbench.results.summary import Summary
+from metalbench.results.summary import Side, Summary
 
 CSV_COLUMNS = (
     "workload", "case", "backend", "environment", "variant", "protocol", "status", "reason", "median_ns", "low_ns", "high_ns", "launches",
     "flops", "bytes", "max_error", "tolerance", "device_peak_bytes", "process_peak_bytes",
 )  # fmt: skip
+SIDE_COLUMNS = ("run", "machine", "version", "policy")  #: before the others, where there are several runs
 
 
 def print_text(report: Report, file: TextIO) -> None:
@@ -31,9 +33,9 @@ def print_text(report: Report, file: TextIO) -> None:
     for name, value in report.facts:
         console.print(Text(f"{name + ':':10}{printable(value)}"))
     for table in report.tables:
-        grid = Table(title=Text(table.title, "bold"), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        grid = Table(title=Text(printable(table.title), "bold"), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for column in table.header:
-            grid.add_column(Text(column), overflow="fold")
+            grid.add_column(Text(printable(column)), overflow="fold")
         for row in table.rows:
             grid.add_row(*(Text("\n".join(_lines(field))) for field in row))
         console.print(grid)
@@ -64,23 +66,29 @@ def print_html(report: Report, file: TextIO) -> None:
     file.write(environment.get_template("report.html").render(report=report, lines=_lines))
 
 
-def print_csv(summaries: Sequence[Summary], naming: Naming, file: TextIO) -> None:
+def print_csv(sides: Sequence[Side], naming: Naming, file: TextIO) -> None:
     """One row a cell, numbers in plain units with a point whatever the locale, empty where there is none."""
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for summary in summaries:
-        cell, memory = summary.cell, summary.memory
-        writer.writerow(
-            [
-                *(cell.workload, naming(cell), cell.backend, cell.environment, cell.variant, cell.protocol),
-                *(summary.status, printable(summary.reason)),
-                *(summary.time or (None, None, None)),
-                *(len(summary.medians), summary.flops, summary.bytes, summary.max_error, summary.tolerance),
-                *(summary.device_peak, memory.process_peak if memory else None),
-            ]
-        )
+    several = len(sides) > 1
+    writer.writerow([*(SIDE_COLUMNS if several else ()), *CSV_COLUMNS])
+    machines = short_names([run for run, _ in sides])
+    for run, summaries in sides:
+        for summary in summaries:
+            leading = (run.id, printable(machines[run.id]), summary.cell.version, summary.cell.policy) if several else ()
+            writer.writerow([*leading, *_csv_row(summary, naming)])
     file.write(out.getvalue())
+
+
+def _csv_row(summary: Summary, naming: Naming) -> list[object]:
+    cell, memory = summary.cell, summary.memory
+    return [
+        *(cell.workload, naming(cell), cell.backend, cell.environment, cell.variant, cell.protocol),
+        *(summary.status, printable(summary.reason)),
+        *(summary.time or (None, None, None)),
+        *(len(summary.medians), summary.flops, summary.bytes, summary.max_error, summary.tolerance),
+        *(summary.device_peak, memory.process_peak if memory else None),
+    ]
 
 
 def _lines(field: Field) -> list[str]:

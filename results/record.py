@@ -151,11 +151,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     def launches(self) -> int:
         """How many launches of each cell were planned at most; 0 where the plan doesn't say."""
-        return msgspec.json.decode(self.plan, type=_Planned).options.launches
+        return msgspec.json.decode(self.plan, type=_Asked).options.launches
 
     def suite(self) -> str:
         """The suite that its cells were chosen from; empty where the plan doesn't say."""
-        return msgspec.json.decode(self.plan, type=_Planned).options.suite
+        return msgspec.json.decode(self.plan, type=_Asked).options.suite
 
 
 class _Options(msgspec.Struct, frozen=True):
@@ -167,4 +167,9 @@ class _Planned(msgspec.Struct, frozen=True):
     """Of a plan, what a reader of results needs."""
 
     cells: list[Cell]
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """And, without reading every cell, what was asked for."""
+
     options: _Options = _Options()

@@ -6,7 +6,7 @@ import itertools
 import statistics
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -42,6 +42,30 @@ def series(database: Database, hosts: Sequence[Host], wanted: Callable[[Cell], b
             points = [_point(list(own), systems) for _, own in itertools.groupby(rows, key=lambda row: row.id)]
             if points:
                 yield cell, points
+
+
+class Count(NamedTuple):
+    """A cell on a host: how many launches its series has, and when the cell was last measured, in seconds since 1970, UTC."""
+
+    cell: Cell
+    host: str
+    launches: int
+    newest: float
+
+
+def counts(database: Database) -> list[Count]:
+    """Of each cell on each host of which ``series`` has points. From indexes alone, however many records. Raises StoreError."""
+    record, place = schema.record.c, (schema.record.c.host, schema.record.c.cell)
+    beside = sa.select(schema.run.c.id).where(schema.run.c.beside != "")
+    every = sa.select(*place, sa.func.count(), sa.func.max(record.started)).group_by(*place)
+    left_out = sa.select(*place, sa.func.count()).where(record.run.in_(beside)).group_by(*place)
+    with database.transaction() as db:
+        # In this order: what another program adds meanwhile is in the later answer, not only in the earlier one.
+        fewer = {(host, key): launches for host, key, launches in db.execute(left_out)}
+        rows = db.execute(every).all()
+        cells = {row.key: msgspec.json.decode(row.fields, type=Cell) for row in db.execute(sa.select(schema.cell))}
+    found = [Count(cells[key], host, launches - fewer.get((host, key), 0), newest) for host, key, launches, newest in rows]
+    return [count for count in found if count.launches]
 
 
 class _Glance(msgspec.Struct, frozen=True):

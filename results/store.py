@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -161,9 +161,10 @@ class Store:
         runs = sa.select(schema.run.c.id)
         if word == "latest" and (back.isascii() and back.isdigit() if tilde else True):
             query = runs.order_by(schema.run.c.started.desc()).offset(min(int(back or 0), 1 << 40))
+        elif (run := self._first(runs.where(schema.run.c.id == name))) is not None:  # the key: no need to read what else there is
+            return run
         else:
-            named = runs.where(sa.or_(schema.run.c.id == name, schema.run.c.label == name))
-            query = named.order_by(sa.case((schema.run.c.id == name, 0), else_=1), schema.run.c.started.desc())
+            query = runs.where(schema.run.c.label == name).order_by(schema.run.c.started.desc())
         return self._first(query)
 
     def at_revision(self, revision: str) -> Run | None:
@@ -179,20 +180,14 @@ class Store:
     def _first(self, runs: sa.Select[Any]) -> Run | None:
         with self._transaction() as db:
             found: str | None = db.scalar(runs.limit(1))
-        return None if found is None else self._load(found)
+        return None if found is None else self.load([found])[0]
 
-    def _load(self, run_id: str) -> Run:
-        query = (
-            sa.select(schema.run, schema.host.c.facts)
-            .join(schema.host, schema.host.c.key == schema.run.c.host)
-            .where(schema.run.c.id == run_id)
-        )
+    def load(self, ids: Sequence[str]) -> list[Run]:
+        """The runs with these ids, in their order."""
+        columns = sa.select(schema.run, schema.host.c.facts).join(schema.host, schema.host.c.key == schema.run.c.host)
         with self._transaction() as db:
-            row = db.execute(query).one()
-        host = Host(key=row.host, facts=msgspec.json.decode(row.facts, type=dict[str, str]))
-        plan = msgspec.Raw(row.plan.encode())
-        fields = {name: getattr(row, name) for name in ("id", "started", "label", "state", "revision", "beside")}
-        return Run(host=host, plan=plan, **fields)
+            rows = {row.id: row for row in db.execute(columns.where(schema.run.c.id.in_(ids)))}
+        return [_run(rows[name]) for name in ids]
 
     def _no_run(self, name: str) -> str:
         recent = self.runs(1000)
@@ -207,6 +202,12 @@ class Store:
 def open_store(place: str) -> Store:
     """The store at ``place``, a file's path or a database URL, made if it isn't there. Raises StoreError."""
     return Store(connect(place))
+
+
+def _run(row: Any) -> Run:
+    host = Host(key=row.host, facts=msgspec.json.decode(row.facts, type=dict[str, str]))
+    fields = {name: getattr(row, name) for name in ("id", "started", "label", "state", "revision", "beside")}
+    return Run(host=host, plan=msgspec.Raw(row.plan.encode()), **fields)
 
 
 def _decode(row: Any) -> Record:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
+from metalbench.results.machines import short_names
 from metalbench.results.record import GRAVITY, TIMED, Cell, Energy, Measurement, Memory, Record, Run, Status
 from metalbench.results.statistics import Estimate, estimate
 
@@ -151,6 +153,24 @@ def summarise(run: Run, records: Iterable[Record]) -> list[Summary]:
     for summary in summaries:
         summary.column = titles[summary.cell.column]
     return summaries
+
+
+Side = tuple[Run, list[Summary]]  #: a run and its cells, as ``summarise`` makes them
+
+
+def named_by_machine(sides: Sequence[Side]) -> list[Side]:
+    """The same cells; where there are several runs, columns are called by the machine too: ``mlx-metal · Apple M4 Pro``."""
+    if len(sides) == 1:
+        return list(sides)
+    machines = short_names([run for run, _ in sides])
+    return [(run, [_called(f"{summary.column} · {machines[run.id]}", summary) for summary in own]) for run, own in sides]
+
+
+def _called(column: str, summary: Summary) -> Summary:
+    """A copy, since a summary may stand on another page too."""
+    found = copy.copy(summary)
+    found.column = column
+    return found
 
 
 def _titles(summaries: Iterable[Summary]) -> dict[tuple[str, str], str]:

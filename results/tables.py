@@ -3,35 +3,61 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from metalbench.results.details import details
 from metalbench.results.layout import Field, Naming, Report, Table, text
+from metalbench.results.machines import described
+from metalbench.results.peaks import Peaks, fraction, peaks
 from metalbench.results.quantities import Quantity
-from metalbench.results.record import TIMED, Record, Run
+from metalbench.results.record import TIMED, Cell, Record, Run
 from metalbench.results.statistics import tied
-from metalbench.results.summary import Summary, summarise
+from metalbench.results.summary import Side, Summary, named_by_machine, summarise
 
 LEGEND = (
     "Median time of a call with its 95 % interval over launches; the best and every tie for it are marked ★ (Welch's test at 5 %; not "
     "from a single launch); ratios are to the best. ⚠ wrong answers and fallbacks are shown and take part in no ratio. "
     "~ the machine's speed changed across the cell. ! less than an empty call takes: not to be believed."
 )
+PEAK_LEGEND = (
+    " % of peak: the least time for the work's FLOPs and bytes at the speeds that `roofline` measured on that backend in this run, over "
+    "the median; a cache may make it more than 100."
+)
+AGREEING = ("version", "policy", "protocol")  #: what cells must have in common to stand in one row, beside workload and case
+Measured = Mapping[str, Peaks]  #: by what the column is called
 
 
 def report(run: Run, records: Sequence[Record], naming: Naming, relative_to: str | None = None) -> Report:
-    """The tables of a run: times by workload, memory, what did not run and why, and how exact the answers were."""
-    summaries = summarise(run, records)
+    """The tables of a run."""
+    return side_by_side([(run, summarise(run, records))], naming, relative_to)
+
+
+def side_by_side(sides: Sequence[Side], naming: Naming, relative_to: str | None = None) -> Report:
+    """The tables of one run or of several: times by workload, memory, what did not run and why, and how exact the answers were.
+
+    Several have columns of their own each; ratios are to the best of all. What isn't the same work has rows of its own.
+    """
+    apart = named_by_machine(sides)
+    summaries = [summary for _, own in apart for summary in own]
+    naming = telling(naming, [summary.cell for summary in summaries])
+    measured = {s.column: found[s.cell.column] for _, own in apart for found in [peaks(own)] for s in own if s.cell.column in found}
     tables: list[Table] = []
     for workload in dict.fromkeys(summary.cell.workload for summary in summaries):
-        tables += _times(workload, [summary for summary in summaries if summary.cell.workload == workload], naming, relative_to)
+        tables += _times(workload, [summary for summary in summaries if summary.cell.workload == workload], naming, relative_to, measured)
     tables += details(summaries, naming)
     legend = LEGEND if relative_to is None else LEGEND.replace("to the best", f"to {relative_to}")
-    return Report(f"Run {run.id}{f' “{run.label}”' if run.label else ''}", _facts(run, summaries), legend, tables)
+    legend += PEAK_LEGEND if measured else ""
+    if len(sides) == 1:
+        return Report(f"Run {_title(sides[0][0])}", _facts(*sides[0]), legend, tables)
+    facts = [fact for run, own in sides for fact in (("run", _title(run)), *_facts(run, own))]
+    return Report(f"{len(sides)} runs side by side", facts, legend, tables)
+
+
+def _title(run: Run) -> str:
+    return f"{run.id} “{run.label}”" if run.label else run.id
 
 
 def _facts(run: Run, summaries: Sequence[Summary]) -> list[tuple[str, str]]:
-    host = run.host.facts
     versions: dict[str, None] = {}
     for summary in summaries:
         own = ", ".join(f"{name} {value}" for name, value in summary.facts.items() if name in VERSIONED)
@@ -41,7 +67,7 @@ def _facts(run: Run, summaries: Sequence[Summary]) -> list[tuple[str, str]]:
     missing = len(run.cells()) - len(summaries)
     state = run.state if not missing else f"{run.state}, {missing} of {len(run.cells())} cells not measured"
     return [
-        ("machine", "{}, {} cores, {} GiB, {}".format(*(host.get(name, "?") for name in ("chip", "cores", "memory_gib", "system")))),
+        ("machine", described(run.host)),
         ("began", f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(run.started))} UTC ({state})"),
         ("protocol", f"{_joined(s.cell.protocol for s in summaries)}, {launches} launches, {_joined(s.cell.policy for s in summaries)}"),
         *(("versions", version) for version in versions),
@@ -65,17 +91,31 @@ VERSIONED = {
 }
 
 
+def telling(naming: Naming, cells: Collection[Cell]) -> Naming:
+    """The naming that says version, protocol and precision policy too, where a workload's cells differ in them: that is other work."""
+    seen: dict[tuple[str, str], set[object]] = {}
+    for cell in cells:
+        for field in AGREEING:
+            seen.setdefault((cell.workload, field), set()).add(getattr(cell, field))
+
+    def name(cell: Cell) -> str:
+        said = [f"{field} {getattr(cell, field)}" for field in AGREEING if len(seen[cell.workload, field]) > 1]
+        return f"{naming(cell)} ({', '.join(said)})" if said else naming(cell)
+
+    return name
+
+
 def _joined(words: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(words))
 
 
-def _times(workload: str, summaries: Sequence[Summary], naming: Naming, relative_to: str | None) -> list[Table]:
+def _times(workload: str, summaries: Sequence[Summary], naming: Naming, relative_to: str | None, measured: Measured) -> list[Table]:
     """A row a case, with each backend's own choice of variant; and where several were measured, a row a case and variant."""
     backends = list(dict.fromkeys(summary.column for summary in summaries))
     cases: dict[str, list[Summary]] = {}
     for summary in summaries:
         cases.setdefault(naming(summary.cell), []).append(summary)
-    rows = [[text(name), *_row(_chosen(found), backends, relative_to, name_variant=True)] for name, found in cases.items()]
+    rows = [[text(name), *_row(chosen(found), backends, relative_to, measured, name_variant=True)] for name, found in cases.items()]
     tables = [Table(workload, ["case", *backends], rows)]
     if all(len([s for s in found if s.column == backend]) <= 1 for found in cases.values() for backend in backends):
         return tables
@@ -83,20 +123,22 @@ def _times(workload: str, summaries: Sequence[Summary], naming: Naming, relative
     for name, found in cases.items():
         for variant in dict.fromkeys(summary.cell.variant for summary in found):
             alike = {summary.column: summary for summary in found if summary.cell.variant == variant}
-            rows.append([text(name), text(variant), *_row(alike, backends, relative_to, name_variant=False)])
+            rows.append([text(name), text(variant), *_row(alike, backends, relative_to, measured, name_variant=False)])
     return [*tables, Table(f"{workload}, by variant", ["case", "variant", *backends], rows)]
 
 
-def _chosen(summaries: Sequence[Summary]) -> dict[str, Summary]:
+def chosen(summaries: Sequence[Summary]) -> dict[str, Summary]:
     """Each backend's own choice of variant; where that wasn't measured, the first that was."""
-    chosen: dict[str, Summary] = {}
+    found: dict[str, Summary] = {}
     for summary in summaries:
-        if summary.column not in chosen or (summary.default and not chosen[summary.column].default):
-            chosen[summary.column] = summary
-    return chosen
+        if summary.column not in found or (summary.default and not found[summary.column].default):
+            found[summary.column] = summary
+    return found
 
 
-def _row(by_backend: dict[str, Summary], backends: Sequence[str], relative_to: str | None, *, name_variant: bool) -> list[Field]:
+def _row(
+    by_backend: dict[str, Summary], backends: Sequence[str], relative_to: str | None, measured: Measured, *, name_variant: bool
+) -> list[Field]:
     ranked = [summary for summary in by_backend.values() if summary.ranked]
     best = min(ranked, key=lambda summary: summary.medians and summary.time.median if summary.time else 0, default=None)
     base = (
@@ -104,10 +146,10 @@ def _row(by_backend: dict[str, Summary], backends: Sequence[str], relative_to: s
         if relative_to is None
         else next((summary for summary in ranked if relative_to in {summary.column, summary.cell.backend}), None)
     )
-    return [_field(by_backend.get(backend), best, base, name_variant=name_variant) for backend in backends]
+    return [_field(by_backend.get(backend), best, base, measured, name_variant=name_variant) for backend in backends]
 
 
-def _field(summary: Summary | None, best: Summary | None, base: Summary | None, *, name_variant: bool) -> Field:
+def _field(summary: Summary | None, best: Summary | None, base: Summary | None, measured: Measured, *, name_variant: bool) -> Field:
     if summary is None:
         return [[Quantity(None)]]
     variant = [Quantity(summary.cell.variant)] if name_variant else []
@@ -122,6 +164,7 @@ def _field(summary: Summary | None, best: Summary | None, base: Summary | None, 
     rates = [
         Quantity(summary.flops / seconds, "flops") if summary.flops else None,
         Quantity(summary.bytes / seconds, "bandwidth") if summary.bytes else None,
+        _of_peak(summary, measured),
     ]
     if summary.status != "ok":
         standing = [Quantity(f"⚠ {summary.status}"), Quantity(summary.max_error, "error")]
@@ -130,3 +173,13 @@ def _field(summary: Summary | None, best: Summary | None, base: Summary | None, 
     else:
         standing = []
     return [line for line in (time_line, [*standing, *filter(None, rates)], variant) if line]
+
+
+def _of_peak(summary: Summary, measured: Measured) -> Quantity | None:
+    """``62 % of peak``; two digits however little it is."""
+    own = measured.get(summary.column)
+    share = fraction(summary, own) if own else None
+    if share is None:
+        return None
+    digits = f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.2g}"
+    return Quantity(f"{digits} % of peak")

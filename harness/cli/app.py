@@ -7,7 +7,23 @@ from typing import Annotated
 import typer
 
 from metalbench import __version__
-from metalbench.harness.cli import ab, claims, compare, doctor, env, history, listing, run, selfcheck, show, transfer
+from metalbench.harness.cli import (
+    ab,
+    claims,
+    compare,
+    dashboard,
+    doctor,
+    env,
+    history,
+    listing,
+    plot,
+    repro,
+    run,
+    selfcheck,
+    share,
+    show,
+    transfer,
+)
 
 app = typer.Typer(
     name="bench",
@@ -23,10 +39,14 @@ app.command("compare")(compare.compare)
 app.command("ab")(ab.ab)
 app.command("history")(history.history)
 app.command("claims")(claims.claims)
+app.command("plot")(plot.plot)
+app.command("repro")(repro.repro)
+app.command("share")(share.share)
 app.command("export")(transfer.export)
 app.command("import")(transfer.import_)
 app.add_typer(listing.app, name="list")
 app.add_typer(env.app, name="env")
+app.add_typer(dashboard.app, name="dashboard")
 app.command("selfcheck")(selfcheck.selfcheck)
 app.command("doctor")(doctor.doctor)
 

@@ -103,7 +103,7 @@ def failures(fail_on: list[str] | None) -> frozenset[str]:
 
 def print_comparison(found: Comparison, catalog: Catalog, format: Format, svg: Path | None, failing: frozenset[str]) -> None:  # noqa: A002 - as the option is called
     """On standard output; on GitHub the findings as annotations too, on standard error."""
-    from metalbench.results import comparison_report, intervals
+    from metalbench.results import comparison_report
 
     names = naming(catalog)
     if format == Format.json:
@@ -111,7 +111,10 @@ def print_comparison(found: Comparison, catalog: Catalog, format: Format, svg: P
     else:
         print_report(comparison_report.report(found, names), format.value)
     if svg is not None:
-        write_whole(svg, [intervals.svg(found, names).encode()], "the comparison is printed all the same")
+        from metalbench.results.charts import intervals
+        from metalbench.results.charts.render import render
+
+        write_whole(svg, [render(intervals.figure(found, names), "svg")], "the comparison is printed all the same")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         sys.stdout.flush()
         for line in comparison_report.github_annotations(found.changes, names, failing):

@@ -56,19 +56,33 @@ def print_plan(plan: Plan, catalog: Catalog) -> None:
     )
 
 
-def print_run(run: Run, records: Sequence[Record], catalog: Catalog, format: str = "text", relative_to: str | None = None) -> None:  # noqa: A002 - as the option is called
-    """A run's tables on standard output in one of the formats of ``bench show``."""
+def print_runs(
+    runs: Sequence[tuple[Run, Sequence[Record]]],
+    catalog: Catalog,
+    format: str = "text",  # noqa: A002 - as the option is called
+    relative_to: str | None = None,
+) -> None:
+    """The tables of one run, or of several side by side, on standard output in one of the formats of ``bench show``.
+
+    As ``json`` several are JSON lines: a document each, in the order given.
+    """
+    import msgspec
+
     from metalbench.results.formats import native
     from metalbench.results.printers import print_csv
     from metalbench.results.summary import summarise
-    from metalbench.results.tables import report
+    from metalbench.results.tables import side_by_side
 
     if format == "json":
-        sys.stdout.buffer.write(native.export(run, records))
-    elif format == "csv":
-        print_csv(summarise(run, records), naming(catalog), sys.stdout)
+        documents = [native.export(run, records) for run, records in runs]
+        lines = documents if len(documents) == 1 else [msgspec.json.format(document, indent=0) + b"\n" for document in documents]
+        sys.stdout.buffer.writelines(lines)
+        return
+    sides = [(run, summarise(run, records)) for run, records in runs]
+    if format == "csv":
+        print_csv(sides, naming(catalog), sys.stdout)
     else:
-        print_report(report(run, records, naming(catalog), relative_to), format)
+        print_report(side_by_side(sides, naming(catalog), relative_to), format)
 
 
 def print_report(report: Report, format: str) -> None:  # noqa: A002 - as the option is called

@@ -13,7 +13,7 @@ import typer
 
 from metalbench.harness.cli import context
 from metalbench.harness.cli.options import Given
-from metalbench.harness.cli.output import print_plan, print_run, write_json
+from metalbench.harness.cli.output import print_plan, print_runs, write_json
 from metalbench.harness.cli.planning import UNFINISHED, begin, interrupted, planned, resumed
 from metalbench.harness.errors import UsageError
 
@@ -83,7 +83,7 @@ def run(
     if json is not None:
         write_json(this, records, json)
     if not quiet:
-        print_run(this, records, ctx.catalog)
+        print_runs([(this, records)], ctx.catalog)
     sys.exit(_exit_status(records, fail_on or []))
 
 

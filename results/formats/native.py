@@ -17,6 +17,7 @@ def export(run: Run, records: Sequence[Record]) -> bytes:
     """The document, UTF-8, indented."""
     document = {
         "format": FORMAT,
+        "run": {"id": run.id, "label": run.label, "started": run.started},
         "host": {"key": run.host.key, **run.host.facts},
         "cells": [_cell(summary) for summary in summarise(run, records)],
     }

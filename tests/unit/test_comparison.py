@@ -2,14 +2,13 @@
 
 import json
 import math
-import xml.etree.ElementTree as ET
 
 import msgspec
 import numpy as np
 import pytest
 from support.records import HOST, make_cell, make_run, timed
 
-from metalbench.results import comparison_report, intervals, printers
+from metalbench.results import comparison_report, printers
 from metalbench.results.comparison import IncomparableError, compare
 from metalbench.results.evidence import of_pairs
 from metalbench.results.record import Host, Memory
@@ -209,19 +208,6 @@ def test_the_data_are_strict_json_with_nulls_where_nothing_is_known():
     (cell,) = document["cells"]
     assert cell["time"] == {"verdict": "unsure", "ratio": pytest.approx(2, rel=0.1), "low": None, "high": None}
     assert cell["launches"] == [1, 1]
-
-
-def test_the_picture_is_well_formed_and_draws_every_interval():
-    found = shown()
-    root = ET.fromstring(intervals.svg(found, naming))
-    lines = [element for element in root if element.tag.endswith("}g")]
-    assert [group.get("class") for group in lines] == [change.time.verdict for change in found.changes]
-    for group, change in zip(lines, found.changes, strict=True):
-        bar, point = (next(element for element in group if element.tag.endswith(tag)) for tag in ("}line", "}circle"))
-        assert float(bar.get("x1")) <= float(point.get("cx")) <= float(bar.get("x2"))
-        right = change.time.ratio > 1
-        ones = [element for element in root if element.get("stroke-opacity") == "1"]
-        assert (float(point.get("cx")) > float(ones[0].get("x1"))) == right
 
 
 def test_annotations_are_one_line_each_and_errors_where_they_fail():

@@ -1,0 +1,95 @@
+"""Every variant of every workload in every framework becomes a script that does the same work without this package."""
+
+import gc
+import os
+import runpy
+
+import numpy as np
+import pytest
+from support.cases import ACCELERATOR, CATALOG, FRAMEWORKS, SLOW_TO_BUILD, TELLING, open_device, verdict
+from support.scripts import cell_of, run_alone, script_of
+
+BACKENDS = {
+    framework: next(f"{own.prefix}-{kind}" for kind, device in own.devices.items() if device.accelerator == ACCELERATOR)
+    for framework, own in CATALOG.frameworks.items()
+    if framework in FRAMEWORKS
+}
+CELLS = [
+    pytest.param(framework, workload, variant, id=f"{framework}-{workload}-{variant}")
+    for framework in FRAMEWORKS
+    for workload in TELLING
+    for variant in CATALOG.workload(workload).variants
+]
+
+
+@pytest.fixture
+def aside():
+    """What a script changes in the process it runs in is put back."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "environ", os.environ.copy())
+        yield
+    gc.enable()
+
+
+def written(framework, workload, case, variant, protocol="latency"):
+    return script_of(CATALOG, cell_of(CATALOG, BACKENDS[framework], workload, case, variant, protocol))
+
+
+def tried(function, *arguments):
+    """(what it gives, the words in which it refuses)."""
+    try:
+        return function(*arguments), ""
+    except Exception as error:  # noqa: BLE001 - whatever a framework raises
+        return None, f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize(("framework", "workload", "variant"), CELLS)
+@pytest.mark.parametrize("protocol", ["latency", "throughput", "latency-cold", "throughput-cold"])
+def test_a_script_is_whole_python_and_does_not_know_us(framework, workload, variant, protocol):
+    text = written(framework, workload, TELLING[workload][0], variant, protocol)
+    compile(text, "repro.py", "exec")
+    assert "metalbench" not in text.lower()
+    assert "msgspec" not in text
+
+
+@pytest.mark.parametrize(("framework", "workload", "variant"), [cell for cell in CELLS if cell.values[2] not in SLOW_TO_BUILD])
+def test_a_script_computes_what_the_cell_does(framework, workload, variant, tmp_path, aside, capsys):
+    device, own, case = open_device(framework), CATALOG.workload(workload), TELLING[workload][0]
+    file = tmp_path / "repro.py"
+    file.write_text(written(framework, workload, case, variant), "utf-8")
+    expected, refused = tried(verdict, framework, workload, case, variant)
+    left, refusal = tried(runpy.run_path, str(file))
+    assert refused == refusal
+    if refusal:
+        return
+    outputs = left["step"]()
+    left["device"].wait(outputs)
+    inputs = own.inputs(case, np.random.default_rng(0))
+    found = {name: np.array(device.get(array)) for name, array in outputs.items()}
+    check = own.check(case, inputs, [found], own.reference(case, inputs))
+    assert check.ok == expected.ok, check
+    assert check.ok or ACCELERATOR
+    assert "a call (quartiles" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(bool(ACCELERATOR), reason="for one framework on the CPU")
+def test_a_script_trains_as_the_cell_does(tmp_path, aside, capsys):
+    device, own, case = open_device("torch"), CATALOG.workload("amp_step"), TELLING["amp_step"][0]
+    file = tmp_path / "repro.py"
+    file.write_text(written("torch", "amp_step", case, "eager", "throughput"), "utf-8")
+    step = runpy.run_path(str(file))["step"]
+    step.reset()
+    trajectory = [{name: np.array(device.get(array)) for name, array in step().items()} for _ in range(own.checked_calls)]
+    inputs = own.inputs(case, np.random.default_rng(0))
+    check = own.check(case, inputs, trajectory, own.reference(case, inputs))
+    assert check.ok, check
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_script_runs_alone(framework, tmp_path):
+    facts = open_device(framework).facts()
+    answer = run_alone(written(framework, "fft", TELLING["fft"][0], "native"), tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    lines = answer.stdout.splitlines()
+    assert f"{next(iter(facts))} {next(iter(facts.values()))}" in lines  # the framework's version
+    assert [line.split()[0] for line in lines[-3:]] == ["first", "median", "recorded"]
