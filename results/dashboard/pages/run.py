@@ -35,7 +35,7 @@ def view(source: Source, name: str) -> View:
 
 
 def _other(source: Source, run: Run) -> str:
-    """The id of the run measured in turn with this one, else of the last before it of its suite on this machine; empty where there is none."""
+    """The id of the run measured in turn with this one, else of the last before it of its suite on this machine; empty if there is none."""
     runs = source.runs()
     if run.beside:
         return next((other.id for other in runs if other.id == run.beside), "")
