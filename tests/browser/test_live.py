@@ -8,10 +8,11 @@ from playwright.sync_api import expect
 from support.browsing import serving, shown
 from support.command import Bench
 
-LAUNCHES, CELLS = 4, 5
-RUN = ("run", "--workload", "steady", "--backend", "numpy-cpu", "--launches", str(LAUNCHES), "--budget", "0.1", "--store", "results.sqlite")
+LAUNCHES, CELLS = 3, 5
+RUN = ("run", "--workload", "steady", "--backend", "numpy-cpu", "--budget", "0.1", "--store", "results.sqlite", "--quiet")
+WHOLE, LITTLE = ("--launches", str(LAUNCHES)), ("--launches", "1", "--case", "size=16")
 COUNT = re.compile(rf"(\d+) of {LAUNCHES * CELLS} launches")
-PATIENCE = 60_000  #: ms for a run of some seconds on a machine that has other things to do
+PATIENCE = 120_000  #: ms for a run of some seconds on a machine that has other things to do
 
 
 @pytest.fixture
@@ -23,8 +24,8 @@ def measuring(tmp_path):
         yield bench, form
 
 
-def begin(bench, request, label):
-    process = bench.start(*RUN, "--label", label, "--quiet")
+def begin(bench, request, label, *options):
+    process = bench.start(*RUN, *options, "--label", label)
 
     def end():
         process.kill()
@@ -38,7 +39,7 @@ def test_a_run_is_watched_from_its_beginning_to_its_end(measuring, visits, reque
     bench, form = measuring
     page = visits(form).open("")
     expect(page.locator("main")).to_contain_text("The store holds no runs yet")
-    process = begin(bench, request, "watched")
+    process = begin(bench, request, "watched", *WHOLE)
     line = page.locator(".progress")
     expect(line).to_contain_text(COUNT, timeout=PATIENCE)
     expect(line).to_contain_text("left", timeout=PATIENCE)
@@ -49,19 +50,19 @@ def test_a_run_is_watched_from_its_beginning_to_its_end(measuring, visits, reque
     expect(squares).to_have_count(CELLS, timeout=PATIENCE)
     expect(page.locator(".progress")).to_contain_text("finished", timeout=PATIENCE)
     assert int(COUNT.search(page.locator(".progress").inner_text()).group(1)) == LAUNCHES * CELLS > early
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE / 1e3) == 0
     expect(page.locator("dd", has_text=f"{LAUNCHES} launches")).to_have_count(1, timeout=PATIENCE)
     assert len(shown(page, "steady")) == CELLS
 
 
 def test_what_a_reader_does_meanwhile_stays(measuring, visits, request):
     bench, form = measuring
-    begin(bench, request, "the first").wait(60)
+    begin(bench, request, "the first", *LITTLE).wait(PATIENCE / 1e3)
     page = visits(form).open("")
     search = page.locator("#runs").get_by_label("Filter")
     search.fill("second")
     expect(page.locator("#runs").get_by_role("status")).to_have_text("0 of 1 rows")
-    begin(bench, request, "the second")
+    begin(bench, request, "the second", *LITTLE)
     expect(page.locator("#runs").get_by_role("status")).to_have_text("1 of 2 rows", timeout=PATIENCE)
     expect(search).to_be_focused()
     expect(search).to_have_value("second")
@@ -70,11 +71,11 @@ def test_what_a_reader_does_meanwhile_stays(measuring, visits, request):
 
 def test_what_was_killed_is_not_called_finished(measuring, visits, request):
     bench, form = measuring
-    process = begin(bench, request, "killed")
+    process = begin(bench, request, "killed", *WHOLE)
     page = visits(form).open("")
     expect(page.locator(".progress")).to_contain_text(COUNT, timeout=PATIENCE)
     process.kill()
-    process.wait(60)
+    process.wait(PATIENCE / 1e3)
     page.reload()
     expect(page.locator("#runs tbody tr")).to_contain_text(["running"])
     expect(page.locator(".progress")).not_to_contain_text("finished")

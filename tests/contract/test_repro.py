@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import runpy
 
 import numpy as np
@@ -43,13 +44,24 @@ def tried(function, *arguments):
         return None, f"{type(error).__name__}: {error}"
 
 
-@pytest.mark.parametrize(("framework", "workload", "variant"), CELLS)
-@pytest.mark.parametrize("protocol", ["latency", "throughput", "latency-cold", "throughput-cold"])
-def test_a_script_is_whole_python_and_does_not_know_us(framework, workload, variant, protocol):
-    text = written(framework, workload, TELLING[workload][0], variant, protocol)
+def is_alone(text):
     compile(text, "repro.py", "exec")
-    assert "metalbench" not in text.lower()
-    assert "msgspec" not in text
+    return not re.search("metalbench|msgspec", text, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(("framework", "workload", "variant"), CELLS)
+def test_a_script_is_whole_and_does_not_know_us(framework, workload, variant):
+    assert is_alone(written(framework, workload, TELLING[workload][0], variant))
+
+
+@pytest.mark.parametrize("protocol", ["throughput", "latency-cold", "throughput-cold"])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_script_takes_its_samples_as_the_record_did(framework, protocol):
+    text = written(framework, "roofline", TELLING["roofline"][0], "native", protocol)
+    assert is_alone(text)
+    assert f"work = {protocol.removesuffix('-cold')}(device, step)" in text
+    assert ("before()\n    begin = " in text) == (protocol == "latency-cold")
+    assert ("step = rotation(" in text) == (protocol == "throughput-cold")
 
 
 @pytest.mark.parametrize(("framework", "workload", "variant"), [cell for cell in CELLS if cell.values[2] not in SLOW_TO_BUILD])

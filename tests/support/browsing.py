@@ -132,6 +132,7 @@ FIELDS = """(name) => {
 
 def shown(page, grid):
     """The rows of a table that are to be seen, in their order."""
+    page.locator(f"[id='{grid}']").wait_for()
     return [[Field(*field) for field in row] for row in page.evaluate(FIELDS, grid)]
 
 
