@@ -35,17 +35,17 @@ class Catalog:
     """Everything known by name. ``plugins`` are paths of plug-in files."""
 
     def __init__(self, plugins: Sequence[Path] = ()) -> None:
-        self._plugins = [_load(path) for path in plugins]
+        self.plugins = [_load(path) for path in plugins]
 
     @cached_property
     def workload_files(self) -> dict[str, Path]:
         """Workload name → the file that defines it, in alphabetical order; plug-ins' last."""
         own = {path.stem: path for path in sorted((PACKAGE / "workloads").glob("*.py")) if path.stem != "base" and path.stem[0] != "_"}
-        return own | {plugin.WORKLOAD.name: Path(str(plugin.__file__)) for plugin in self._plugins if hasattr(plugin, "WORKLOAD")}
+        return own | {plugin.WORKLOAD.name: Path(str(plugin.__file__)) for plugin in self.plugins if hasattr(plugin, "WORKLOAD")}
 
     def workload(self, name: str) -> Workload[Any]:
         """The workload called ``name``; UsageError with the nearest names if there is none."""
-        for plugin in self._plugins:
+        for plugin in self.plugins:
             if hasattr(plugin, "WORKLOAD") and plugin.WORKLOAD.name == name:
                 found: Workload[Any] = plugin.WORKLOAD
                 return found
@@ -63,7 +63,7 @@ class Catalog:
 
         files = sorted((PACKAGE / "backends").glob("*/backend.toml"))
         own = [msgspec.convert(tomllib.loads(file.read_text("utf-8")), Framework) for file in files]
-        theirs: list[Framework] = [plugin.FRAMEWORK for plugin in self._plugins if hasattr(plugin, "FRAMEWORK")]
+        theirs: list[Framework] = [plugin.FRAMEWORK for plugin in self.plugins if hasattr(plugin, "FRAMEWORK")]
         return {framework.name: framework for framework in [*own, *theirs]}
 
     @cached_property
@@ -83,7 +83,7 @@ class Catalog:
 
     def open_device(self, framework: str, kind: str) -> Device:
         """Import the framework and open the device. Worker only. Raises Unsupported where the device is not there."""
-        for plugin in self._plugins:
+        for plugin in self.plugins:
             if hasattr(plugin, "FRAMEWORK") and plugin.FRAMEWORK.name == framework:
                 theirs: Device = plugin.open_device(kind)
                 return theirs
@@ -94,7 +94,7 @@ class Catalog:
         """How a framework does a workload, or None if it has no module for it. Worker only."""
         from metalbench.backends.base import Implementation  # noqa: PLC0415 - worker only
 
-        for plugin in self._plugins:
+        for plugin in self.plugins:
             offered: Mapping[tuple[str, str], Implementation] = getattr(plugin, "IMPLEMENTATIONS", {})
             if (framework, workload) in offered:
                 return offered[framework, workload]

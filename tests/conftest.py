@@ -24,7 +24,7 @@ def home(tmp_path_factory):
         "HOME": str(folder),
         "XDG_DATA_HOME": str(folder / "data"),
         "XDG_CACHE_HOME": str(folder / "cache"),
-        "TMPDIR": str(folder),  # the measurement lock is there
+        "TMPDIR": str(folder),
         MARK: uuid.uuid4().hex,
     }
     with pytest.MonkeyPatch.context() as patch:

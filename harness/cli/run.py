@@ -35,7 +35,9 @@ class FailOn(StrEnum):
 
 
 def run(
-    suite: Annotated[str | None, typer.Option(metavar="NAME", help="quick (default), standard or large.", show_default=False)] = None,
+    suite: Annotated[
+        str | None, typer.Option(metavar="NAME", help="quick (default), standard, large or documents.", show_default=False)
+    ] = None,
     backend: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only these, such as torch-mps,mlx-metal. [repeatable]")] = None,
     env: Annotated[list[str] | None, typer.Option(metavar="[ID:]ENV", help="Where a backend runs: see above. [repeatable]")] = None,
     workload: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these. [repeatable]")] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 
 import msgspec
@@ -38,7 +39,7 @@ def script(run: Run, summary: Summary, catalog: Catalog, recipes: Recipes, name:
         *([f"with {', '.join(f'{fact} {value}' for fact, value in summary.facts.items())}"] if summary.facts else []),
         "",
         f"    {installation.command(framework, summary.cell, summary.facts, run.host, recipes)}",
-        f"    python {name}",
+        f"    {shlex.join(['python', name])}",
     )
     return "\n\n".join(filter(None, [head, standard, _setting(variables), others])) + f"\n\n\n{definitions}\n\n\n{main}"
 

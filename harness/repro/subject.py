@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -39,7 +38,7 @@ def subject(cell: Cell, catalog: Catalog, modules: Modules) -> Subject:
         case: Case = msgspec.convert(cell.case, workload.case_type)
     except msgspec.ValidationError as error:
         raise UsageError(f"The case is not one of {cell.workload} as it is now ({error}); measure the cell anew.") from error
-    plugins = _plugins(catalog)
+    plugins = catalog.plugins
     theirs = [plugin for plugin in plugins if getattr(plugin, "WORKLOAD", None) is workload]
     devices = [plugin for plugin in plugins if getattr(plugin, "FRAMEWORK", None) is framework]
     offer = (framework.name, cell.workload)
@@ -60,8 +59,4 @@ def subject(cell: Cell, catalog: Catalog, modules: Modules) -> Subject:
 
 def sources(catalog: Catalog) -> Modules:
     """The modules that may be taken apart: this package's and the plug-ins'."""
-    return Modules({plugin.__name__: Path(str(plugin.__file__)) for plugin in _plugins(catalog)})
-
-
-def _plugins(catalog: Catalog) -> list[ModuleType]:
-    return catalog._plugins  # noqa: SLF001 - nobody else has asked for their files yet
+    return Modules({plugin.__name__: Path(str(plugin.__file__)) for plugin in catalog.plugins})

@@ -18,7 +18,7 @@ from metalbench.results.series import series
 from metalbench.results.store import RunSummary, Store
 from metalbench.results.summary import Summary, summarise
 
-KEPT = 8  #: runs whose summaries are kept in memory: what a visitor goes back and forth between
+KEPT = 16  #: runs whose summaries are kept in memory: those of the overview, and what a visitor goes back and forth between
 T = TypeVar("T")
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,79}")
 

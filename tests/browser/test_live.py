@@ -1,5 +1,6 @@
 """A page that is open while a run measures: how far it is, its squares as they come in, and its end."""
 
+import os
 import re
 import signal
 
@@ -8,7 +9,7 @@ from playwright.sync_api import expect
 from support.browsing import serving, shown
 from support.command import Bench
 
-LAUNCHES, CELLS = 3, 5
+LAUNCHES, CELLS = 4, 5
 RUN = ("run", "--workload", "steady", "--backend", "numpy-cpu", "--budget", "0.1", "--store", "results.sqlite", "--quiet")
 WHOLE, LITTLE = ("--launches", str(LAUNCHES)), ("--launches", "1", "--case", "size=16")
 COUNT = re.compile(rf"(\d+) of {LAUNCHES * CELLS} launches")
@@ -25,7 +26,8 @@ def measuring(tmp_path):
 
 
 def begin(bench, request, label, *options):
-    process = bench.start(*RUN, *options, "--label", label)
+    alone = os.environ | dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")  # threads that wait for each other take a minute
+    process = bench.start(*RUN, *options, "--label", label, env=alone)
 
     def end():
         process.kill()

@@ -81,6 +81,36 @@ def test_one_name_for_two_things_is_told_apart(tmp_path):
     assert text.count("def step(") == 1
 
 
+def test_a_new_name_is_nobodys_variable(tmp_path):
+    text = cut(
+        tmp_path,
+        "from one import run\nfrom two import go\nanswer = run(3), go(3)\n",
+        one="def step(x):\n    return x + 1\n\n\ndef run(x):\n    return step(x)\n",
+        two="def step(x):\n    return -x\n\n\ndef go(x):\n    step_2 = 10\n    return step(x) + step_2\n",
+    )
+    assert result(text) == (4, 7)
+
+
+def test_a_global_variable_goes_on_being_one_unless_another_has_its_name(tmp_path):
+    counting = "count = 0\n\n\ndef {}():\n    global count\n    count += 1\n    return count\n"
+    text = cut(tmp_path, "from one import up\nanswer = up(), up()\n", one=counting.format("up"))
+    assert result(text) == (1, 2)
+    with pytest.raises(UsageError, match="two modules define count; give one of the two another name"):
+        cut(tmp_path, "from one import up\nfrom two import on\nup(), on()\n", one=counting.format("up"), two=counting.format("on"))
+
+
+def test_what_a_protocol_asks_for_is_kept(tmp_path):
+    text = cut(
+        tmp_path,
+        "from one import Step, Resettable\nanswer = isinstance(Step(), Resettable)\n",
+        one=(
+            "from typing import Protocol, runtime_checkable\n\n\n@runtime_checkable\nclass Resettable(Protocol):\n"
+            "    def reset(self) -> None: ...\n\n\nclass Step:\n    def reset(self) -> None:\n        self.state = 0\n"
+        ),
+    )
+    assert result(text) is True
+
+
 def test_a_thing_under_two_names_is_one(tmp_path):
     text = cut(
         tmp_path,
@@ -335,10 +365,11 @@ def stored(tmp_path, monkeypatch):
     cells.append(attention(backend="mlx-cpu"))
     old, new = attention(variant="composed", protocol="throughput"), make_cell()
     with open_store("results.sqlite") as store:
-        for name, started, own in (("first", 1.0, [old]), ("second", 2.0, cells), ("third", 3.0, [new])):
-            store.receive(
-                make_run(own, name=name, started=started), [timed(cell, launch, [4e5] * 40) for cell in own for launch in range(3)]
-            )
+        for started, (name, own, ns) in enumerate(
+            (("first", [old], 4e5), ("again", [old], 5e5), ("second", cells, 4e5), ("third", [new], 4e5))
+        ):
+            records = [timed(cell, launch, [ns] * 40) for cell in own for launch in range(3)]
+            store.receive(make_run(own, name=name, started=started), records)
     return old, cells, new
 
 
@@ -358,7 +389,8 @@ def test_options_leave_one_cell_of_a_run(stored, tmp_path):
 
 def test_a_key_finds_the_newest_run_that_has_the_cell(stored):
     old, cells, _ = stored
-    assert "jax-cpu · composed · throughput" in asked(old.key()).stdout
+    assert "jax-cpu · composed · throughput\n# recorded 500.00 µs" in asked(old.key()).stdout
+    assert "recorded 400.00 µs" in asked("first", "--cell", old.key()).stdout
     assert "torch-cpu (torch==2.12) · fused" in asked("second", "--cell", cells[4].key()).stdout
     assert "No run of this store has a cell with the key" in str(asked("0" * 20).exception)
 

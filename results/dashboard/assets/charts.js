@@ -19,7 +19,7 @@
   }
 
   function themes() {
-    return JSON.parse(document.getElementById("chart-themes")?.textContent ?? "{}");
+    return JSON.parse(document.getElementById("chart-themes").textContent);
   }
 
   function dark() {
