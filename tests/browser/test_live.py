@@ -1,6 +1,5 @@
 """A page that is open while a run measures: how far it is, its squares as they come in, and its end."""
 
-import os
 import re
 import signal
 
@@ -13,7 +12,7 @@ LAUNCHES, CELLS = 4, 5
 RUN = ("run", "--workload", "steady", "--backend", "numpy-cpu", "--budget", "0.1", "--store", "results.sqlite", "--quiet")
 WHOLE, LITTLE = ("--launches", str(LAUNCHES)), ("--launches", "1", "--case", "size=16")
 COUNT = re.compile(rf"(\d+) of {LAUNCHES * CELLS} launches")
-PATIENCE = 120_000  #: ms for a run of some seconds on a machine that has other things to do
+PATIENCE = 120_000  #: ms for a run of some seconds, which may have to wait until another on this machine has ended
 
 
 @pytest.fixture
@@ -26,8 +25,7 @@ def measuring(tmp_path):
 
 
 def begin(bench, request, label, *options):
-    alone = os.environ | dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")  # threads that wait for each other take a minute
-    process = bench.start(*RUN, *options, "--label", label, env=alone)
+    process = bench.start(*RUN, *options, "--label", label)
 
     def end():
         process.kill()
