@@ -34,6 +34,10 @@ def test_it_stands_there_as_it_is_and_nothing_happens(visits, hostile_form, kind
         charts.nth(place).locator(".plot").hover()
     text = page.evaluate("() => document.body.innerText")
     assert SHOWN in text
+    everything = page.evaluate(
+        "() => [...document.querySelectorAll('*')].flatMap((one) => [...one.attributes].map((own) => own.value)).join()"
+    )
+    assert [letter for letter in text + page.title() + everything if not letter.isprintable() and letter not in "\n\t"] == []
     assert not page.evaluate("() => [...document.querySelectorAll('img, iframe, object, embed, base, style, [onerror], [onclick]')].length")
     scripts = page.evaluate("() => [...document.scripts].map((one) => [one.getAttribute('src'), one.type])")
     assert {source.rpartition("/")[2] for source, _ in scripts if source} <= SCRIPTS
