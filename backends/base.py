@@ -109,11 +109,25 @@ class StatefulStep(Protocol):
     def reset(self) -> None: ...
 
 
-class Told:
-    """A step that says what its framework really runs: ``ran`` names the kernel that a fused operator chose for these inputs."""
+@runtime_checkable
+class TellingStep(Protocol):
+    """A step that says more than its outputs do. ``ran`` names the kernel that a fused operator chose for these inputs, or is empty.
 
-    def __init__(self, step: Callable[[], Outputs], ran: str) -> None:
-        self._step, self.ran = step, ran
+    ``figures`` are numbers worth showing that only the adapter knows, such as the bytes that packed weights take as they are stored;
+    they stand beside those of the check.
+    """
+
+    ran: str
+    figures: Mapping[str, float]
+
+    def __call__(self) -> Outputs: ...
+
+
+class Told:
+    """A pure function as a telling step."""
+
+    def __init__(self, step: Callable[[], Outputs], ran: str = "", figures: Mapping[str, float] | None = None) -> None:
+        self._step, self.ran, self.figures = step, ran, figures or {}
 
     def __call__(self) -> Outputs:
         return self._step()

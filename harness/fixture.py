@@ -21,7 +21,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from metalbench import __version__
-from metalbench.backends.base import PRECISION_POLICY, Device, Told, Unsupported
+from metalbench.backends.base import PRECISION_POLICY, Device, Unsupported
 from metalbench.harness.catalog import Catalog, installed_plugins
 from metalbench.harness.config import load_config
 from metalbench.harness.environments import cache_folder
@@ -139,10 +139,10 @@ class MetalbenchFixture:
             first_call_ns=first_span,
             max_error=max(check.error, again.error),
             tolerance=check.tolerance,
-            figures=check.figures | again.figures,
+            figures=subject.figures(check, again),
             flops=cost.flops,
             bytes=cost.bytes,
-            ran=subject.step.ran if isinstance(subject.step, Told) else "",
+            ran=subject.ran,
             facts=device.facts(),
         )
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from metalbench.backends.base import Device, Outputs, StatefulStep, Step, Unsupported, WatchedDevice
+from metalbench.backends.base import Device, Outputs, StatefulStep, Step, TellingStep, Unsupported, WatchedDevice
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.inputs import load
 from metalbench.harness.measure import Timing
@@ -34,6 +34,18 @@ class Subject(NamedTuple):
 
     def check(self, outputs: list[dict[str, Array]]) -> Check:
         return self.workload.check(self.case, self.inputs, outputs, self.reference)
+
+    @property
+    def ran(self) -> str:
+        """The kernel that the step says it runs, if it does."""
+        return self.step.ran if isinstance(self.step, TellingStep) else ""
+
+    def figures(self, *checks: Check) -> dict[str, float]:
+        """What the step tells, and what the checks found."""
+        figures = dict(self.step.figures) if isinstance(self.step, TellingStep) else {}
+        for check in checks:
+            figures |= check.figures
+        return figures
 
 
 def build(job: Measure, framework: str, device: Device, catalog: Catalog) -> Subject:

@@ -9,7 +9,7 @@ import gc
 import math
 from collections.abc import Callable, Generator, Sequence
 
-from metalbench.backends.base import Device, EventDevice, StatefulStep, Told, Unsupported
+from metalbench.backends.base import Device, EventDevice, StatefulStep, Unsupported
 from metalbench.harness import stopping
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.energy import Meter, energy_of, meter
@@ -117,6 +117,7 @@ def _measure(
     memory = None if job.memory == "none" else memory_of(device, lambda: device.wait(step()), shared=True)
 
     status, reason = _verdict(check, again, witness)
+    figures = subject.figures(check, again)
     cost = workload.cost(case, job.variant)
     return Measurement(
         status=status,
@@ -135,7 +136,7 @@ def _measure(
         stop=timing.stop,
         max_error=_finite(max(check.error, again.error)),
         tolerance=check.tolerance,
-        figures={name: value for name, value in (check.figures | again.figures).items() if math.isfinite(value)},
+        figures={name: value for name, value in figures.items() if math.isfinite(value)},
         flops=cost.flops,
         bytes=cost.bytes,
         sentinel_size=sentinel_size,
@@ -143,7 +144,7 @@ def _measure(
         sentinel_after_ns=sentinel_after,
         memory=memory,
         energy=energy,
-        ran=step.ran if isinstance(step, Told) else "",
+        ran=subject.ran,
         facts=device.facts(),
     )
 
