@@ -29,10 +29,11 @@ class Side(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """``metric``: "time", "memory", or a figure of the check. The ratio is the metric of ``than`` over that of ``better``.
+    """``metric``: "time", "memory", or a figure of a cell. What is measured is the ratio of the metric of ``than`` to that of ``better``.
 
-    It holds if the ratio is ``at_least`` so much, or ``within`` so much of 1 (0.05: 5 %). ``case``: parameters of both sides; every
-    parameter that a claim doesn't name is equal on both.
+    It holds if the ratio is ``at_least`` or ``at_most`` so much, or ``within`` so much of 1 (0.05: 5 %). With ``over``, a parameter of
+    which ``than`` has more, it is an exponent instead: the e of metric ~ parameter^e, log of the ratio of metrics over log of that of
+    the parameters. ``case``: parameters of both sides; every parameter that a claim doesn't name is equal on both.
     """
 
     id: str
@@ -43,12 +44,21 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     better: Side
     than: Side
     metric: str = "time"
+    over: str = ""
     at_least: float | None = None
+    at_most: float | None = None
     within: float | None = None
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the most with which it holds."""
+        if self.within is not None:
+            return 1 / (1 + self.within), 1 + self.within
+        return -math.inf if self.at_least is None else self.at_least, math.inf if self.at_most is None else self.at_most
 
 
 class Finding(NamedTuple):
-    """A claim on a column of a run. ``ratio`` None where a side is missing; no interval where the metric doesn't vary.
+    """A claim on a column of a run. ``measured`` None where a side is missing; no interval where the metric doesn't vary.
 
     ``reason`` says why nothing can be told, and is empty where something can.
     """
@@ -58,7 +68,7 @@ class Finding(NamedTuple):
     better: Summary | None
     than: Summary | None
     verdict: Verdict
-    ratio: float | None = None
+    measured: float | None = None
     low: float | None = None
     high: float | None = None
     reason: str = ""
@@ -78,9 +88,17 @@ def read(text: str) -> list[Claim]:
     """Claims from TOML. Raises msgspec.ValidationError where that is none."""
     found = msgspec.convert(tomllib.loads(text), _File).claim
     for claim in found:
-        if (claim.at_least is None) == (claim.within is None):
-            raise msgspec.ValidationError(f"claim {claim.id} needs one of at_least and within")
+        if (claim.at_least, claim.at_most, claim.within).count(None) != 2:
+            raise msgspec.ValidationError(f"claim {claim.id} needs one of at_least, at_most and within")
+        if claim.over and not _size(claim.over, claim.better) < _size(claim.over, claim.than):
+            raise msgspec.ValidationError(f"claim {claim.id} needs more {claim.over} in the case of `than` than in that of `better`")
     return found
+
+
+def _size(name: str, side: Side) -> float:
+    """Of a parameter by which something grows; NaN where it is none."""
+    value = side.case.get(name)
+    return float(value) if isinstance(value, int | float) and value > 0 else math.nan
 
 
 def wanted(claim: Claim, cell: Cell, side: Side, *, default: bool) -> bool:
@@ -121,36 +139,55 @@ def _judged(claim: Claim, column: str, better: Summary | None, than: Summary | N
         if summary.status != "ok":
             why = f"{summary.cell.variant} is {summary.status}: {summary.reason}"
             return Finding(claim, column, better, than, "can't tell here", reason=why)
-    measured = _ratio(claim.metric, better, than)
+    measured = _measured(claim, better, than)
     if isinstance(measured, str):
         return Finding(claim, column, better, than, "can't tell here", reason=measured)
-    ratio, low, high = measured
-    verdict = _verdict(claim, ratio if low is None else low, ratio if high is None else high)
+    value, low, high = measured
+    verdict = _verdict(claim, value if low is None else low, value if high is None else high)
     reason = ""
     if verdict == "can't tell here":
         reason = "a single launch has no interval" if high == math.inf else "the interval holds both answers"
     elif verdict == "does not hold" and claim.metric == "memory" and better.device_peak is None:
         verdict, reason = "can't tell here", "only the process's peak is known, and in it the framework's own memory"
-    return Finding(claim, column, better, than, verdict, ratio, low, high, reason)
+    return Finding(claim, column, better, than, verdict, value, low, high, reason)
 
 
 def _called(side: Side) -> str:
     return " ".join([*(f"{name}={value}" for name, value in side.case.items()), side.variant]).strip() or "the default variant"
 
 
-def _ratio(metric: str, better: Summary, than: Summary) -> tuple[float, float | None, float | None] | str:
-    """(ratio, low, high), or why there is none."""
-    if metric == "time":
-        from metalbench.results.contrast import unpaired  # noqa: PLC0415 - brings SciPy
+Interval = tuple[float, float | None, float | None]  #: a value with its bounds, which are None where it doesn't vary
 
-        found = unpaired(better.medians, than.medians)
-        ratio = math.exp(found.point)
-        low, high = (math.exp(bound) if bound < 700 else math.inf for bound in found.interval(CONFIDENCE))
-        return ratio, min(low, ratio), max(high, ratio)
+
+def _measured(claim: Claim, better: Summary, than: Summary) -> Interval | str:
+    """The ratio or the exponent, or why there is none."""
+    found = _times(better, than) if claim.metric == "time" else _others(claim.metric, better, than)
+    if isinstance(found, str) or not claim.over:
+        return found
+    growth = math.log(_size(claim.over, claim.than) / _size(claim.over, claim.better))
+    ratio, low, high = found
+    return _log(ratio) / growth, None if low is None else _log(low) / growth, None if high is None else _log(high) / growth
+
+
+def _log(ratio: float) -> float:
+    return math.log(ratio) if ratio > 0 else -math.inf
+
+
+def _times(better: Summary, than: Summary) -> Interval:
+    from metalbench.results.contrast import unpaired  # noqa: PLC0415 - brings SciPy
+
+    found = unpaired(better.medians, than.medians)
+    ratio = math.exp(found.point)
+    low, high = (math.exp(bound) if bound < 700 else math.inf for bound in found.interval(CONFIDENCE))
+    return ratio, min(low, ratio), max(high, ratio)
+
+
+def _others(metric: str, better: Summary, than: Summary) -> Interval | str:
+    """Of what doesn't vary from launch to launch."""
     values = [_peak(summary) if metric == "memory" else summary.figures.get(metric) for summary in (better, than)]
     if values[0] is None or values[1] is None:
         return f"no {metric.replace('_', ' ')} is known"
-    return (values[1] / values[0], None, None) if values[0] else f"the {metric.replace('_', ' ')} is 0"
+    return (values[1] / values[0], None, None) if values[0] and values[1] else f"the {metric.replace('_', ' ')} is 0"
 
 
 def _peak(summary: Summary) -> float | None:
@@ -160,11 +197,7 @@ def _peak(summary: Summary) -> float | None:
 
 
 def _verdict(claim: Claim, low: float, high: float) -> Verdict:
-    least, most = (claim.at_least, math.inf) if claim.at_least is not None else _around(claim.within or 0.0)
+    least, most = claim.bounds
     if least <= low and high <= most:
         return "holds"
     return "does not hold" if high < least or low > most else "can't tell here"
-
-
-def _around(within: float) -> tuple[float, float]:
-    return 1 / (1 + within), 1 + within

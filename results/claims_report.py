@@ -16,8 +16,8 @@ from metalbench.results.summary import Summary
 
 FORMAT = "metalbench-claims/1"
 LEGEND = (
-    "Ratios are of what the claim compares over what it praises, so that more is better for the claim; times have their 95 % interval over "
-    "launches; memory and figures of the check don't vary. Holds: all of the interval is as the documents say. Does not hold: none of it."
+    "Ratios are of what the claim compares over what it praises; an exponent says how the metric grows with a size. Times have their 95 % "
+    "interval over launches; memory and figures don't vary. Holds: all of the interval is as the documents say. Does not hold: none of it."
 )
 
 
@@ -32,7 +32,7 @@ def report(runs: Sequence[Run], findings: Sequence[Finding], naming: Naming) -> 
             text(found.column),
             text(compared(found, naming)),
             text(promised(found.claim)),
-            [[Quantity(ratio(found))]],
+            [[Quantity(measured(found))]],
             text(f"{found.verdict}: {found.reason}" if found.reason else found.verdict),
         ]
         for found in findings
@@ -61,16 +61,25 @@ def _cases_differ(claim: Claim) -> bool:
 
 
 def promised(claim: Claim) -> str:
-    """``at least 1.9×``."""
-    return f"at least {claim.at_least:g}×" if claim.at_least is not None else f"within {claim.within:.0%}"
+    """``at least 1.9×``, or ``at most tokens^2``."""
+    if claim.within is not None:
+        return f"within {claim.within:.0%}"
+    least, most = claim.bounds
+    return f"at least {_value(claim, least)}" if math.isfinite(least) else f"at most {_value(claim, most)}"
 
 
-def ratio(found: Finding) -> str:
-    if found.ratio is None:
+def measured(found: Finding) -> str:
+    """``1.9× (1.8 … 2.1)``, or ``tokens^1.9 (1.8 … 2.1)``."""
+    if found.measured is None:
         return "–"
+    said = _value(found.claim, found.measured)
     if found.low is None or found.high is None or not math.isfinite(found.high) or found.high > 1e6:
-        return f"{found.ratio:.3g}×"
-    return f"{found.ratio:.3g}× ({found.low:.3g} … {found.high:.3g})"
+        return said
+    return f"{said} ({found.low:.3g} … {found.high:.3g})"
+
+
+def _value(claim: Claim, value: float) -> str:
+    return f"{claim.over}^{value:.3g}" if claim.over else f"{value:.3g}×"
 
 
 def data(runs: Sequence[Run], findings: Sequence[Finding]) -> dict[str, Any]:
@@ -88,11 +97,13 @@ def _finding(found: Finding) -> dict[str, Any]:
         "backend": found.column,
         "workload": claim.workload,
         "metric": claim.metric,
+        "over": claim.over or None,
         "at_least": claim.at_least,
+        "at_most": claim.at_most,
         "within": claim.within,
         "better": found.better.cell if found.better else None,
         "than": found.than.cell if found.than else None,
-        "ratio": found.ratio,
+        "measured": found.measured,
         "low": found.low if known else None,
         "high": found.high if known else None,
         "verdict": found.verdict,

@@ -9,7 +9,7 @@ import typer
 from metalbench.harness.cli import context
 from metalbench.harness.cli.compare import Format, FormatOption
 from metalbench.harness.cli.output import naming, print_json, print_report
-from metalbench.harness.errors import UsageError
+from metalbench.harness.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -23,6 +23,7 @@ LOOKED_AT = 50  #: of this machine's newest runs, those in which both sides of a
 
 
 def claims(
+    claim: Annotated[list[str] | None, typer.Argument(metavar="[CLAIM]…", help="Only these, such as S11 or S11-memory.")] = None,
     run: Annotated[bool, typer.Option("--run", help="Measure first what has not been.")] = False,
     suite: Annotated[str, typer.Option(metavar="NAME", help="Of which the cells are, with --run.")] = "documents",
     backend: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only these, such as torch-mps,mlx-metal. [repeatable]")] = None,
@@ -42,7 +43,7 @@ def claims(
     if env and not run:
         raise UsageError("--env says where to measure; give --run with it.")
     with context.opened_store(store, ctx.config) as results:
-        wanted = all_claims()
+        wanted = _named(all_claims(), claim or [])
         found = _found(results, wanted)
         if run:
             _measure(results, wanted, found, suite, backend, env, ctx, quiet=quiet)
@@ -57,6 +58,18 @@ def claims(
         print_json(data(runs, findings))
     else:
         print_report(report(runs, findings, naming(ctx.catalog)), format.value)
+
+
+def _named(known: list[Claim], names: list[str]) -> list[Claim]:
+    """Those called so, or whose names begin so: S6 is S6-time and all others of S6, and none of S61."""
+    for name in names:
+        if not any(_begins(claim, name) for claim in known):
+            raise unknown("claim", name, [claim.id for claim in known])
+    return [claim for claim in known if not names or any(_begins(claim, name) for name in names)]
+
+
+def _begins(claim: Claim, name: str) -> bool:
+    return f"{claim.id}-".startswith(f"{name}-")
 
 
 def _backend(finding: Finding) -> str:

@@ -55,7 +55,7 @@ def test_the_newest_run_of_this_machine_that_has_both_sides_decides(stored):
         ("S10-prefill", "jax-cpu", "does not hold"),
         ("S10-prefill", "torch-cpu", "holds"),
     ]
-    assert found[1]["ratio"] == pytest.approx(3.0, rel=0.03)
+    assert found[1]["measured"] == pytest.approx(3.0, rel=0.03)
     assert found[1]["low"] < 3.0 < found[1]["high"]
 
 
@@ -65,6 +65,13 @@ def test_it_is_printed_for_people_too_and_for_the_backends_that_they_name(stored
     assert "fused with composed, 1×8×512×64 causal float32" in text
     assert "jax-cpu" not in text
     assert "| S10-prefill: " in stored("claims", "--format", "markdown").stdout.replace("\\", "")
+
+
+def test_claims_are_asked_for_by_name(stored):
+    assert len(json.loads(stored("claims", "S10-prefill", "--format", "json").stdout)["findings"]) == 2
+    assert "S10-prefill" in stored("claims", "S10").stdout
+    assert only_sentence(stored("claims", "S1")).startswith("bench: There is no claim called 'S1'; ")
+    assert "bench claims --run" in only_sentence(stored("claims", "S6"))
 
 
 def test_a_store_without_anything_that_a_claim_compares_says_what_measures_it(bench):
@@ -80,12 +87,12 @@ def test_what_is_missing_is_measured_and_what_is_there_is_not_measured_again(ben
     cells = [attention("fused"), attention("composed")]
     cells += [make_cell(variant="eager", workload="amp_step", case=case) for case in amp]
     put(bench, "there", [(cell, 1e6) for cell in cells], started=2.0)
-    claimed = ("claims", "--run", "--backend", "torch-cpu", "--format", "json", "--quiet")
+    claimed = ("claims", "S6", "S10", "--run", "--backend", "torch-cpu", "--format", "json", "--quiet")
     answer = bench(*claimed)
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
     (decode,) = [one for one in found["findings"] if one["id"] == "S10-decode"]
-    assert decode["ratio"] > 0
+    assert decode["measured"] > 0
     assert len(found["runs"]) == 2
     with open_store(str(bench.folder / "results.sqlite")) as store:
         assert {cell.case["queries"] for cell in store.run("claims").cells()} == {1}

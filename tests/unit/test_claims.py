@@ -55,7 +55,7 @@ def pair(fast, slow, **changes):
 def test_a_claim_holds_where_the_whole_interval_is_as_large_as_it_says(slow, verdict):
     (found,) = judged(SPEED, pair(1e6, slow, spread=0.02))
     assert (found.verdict, found.column) == (verdict, "torch-cpu")
-    assert found.ratio == pytest.approx(slow / 1e6, rel=0.05)
+    assert found.measured == pytest.approx(slow / 1e6, rel=0.05)
     assert found.low < slow / 1e6 < found.high
 
 
@@ -96,7 +96,7 @@ def test_memory_is_of_the_device_and_has_no_interval(low, verdict):
         for record in of_dtype(dtype, Memory(device_peak=peak, device_source="d", process_peak=10**9))
     ]
     (found,) = judged(HALF, records)
-    assert (found.verdict, found.ratio, found.low) == (verdict, 100 / low, None)
+    assert (found.verdict, found.measured, found.low) == (verdict, 100 / low, None)
 
 
 def test_the_process_holds_the_framework_too_and_proves_only_what_shows_in_spite_of_it():
@@ -113,6 +113,53 @@ def test_a_planted_false_claim_does_not_hold_and_a_ratio_within_bounds_does():
     assert judged(near, pair(1e6, 1.01e6))[0].verdict == "holds"
     assert judged(near, pair(1e6, 1.2e6))[0].verdict == "does not hold"
     assert judged(SPEED, pair(3e6, 1e6))[0].verdict == "does not hold"
+
+
+GROWTH = """
+[[claim]]
+id = "S3"
+source = "somewhere"
+says = "quadratic"
+workload = "w"
+case = { dtype = "float32" }
+better = { case = { size = 10 } }
+than = { case = { size = 40 } }
+over = "size"
+at_least = 1.9
+"""
+
+
+@pytest.mark.parametrize(("bound", "verdict"), [("at_least = 1.9", "holds"), ("at_most = 1.9", "does not hold")])
+def test_how_a_time_grows_is_an_exponent(bound, verdict):
+    sizes = [make_cell(case={"size": size, "dtype": "float32"}) for size in (10, 40)]
+    records = [record for cell in sizes for record in launches(cell, 3.0 * cell.case["size"] ** 2, default_variant=True)]
+    (found,) = judged(GROWTH.replace("at_least = 1.9", bound), records)
+    assert (found.verdict, found.measured) == (verdict, pytest.approx(2.0, abs=0.02))
+    assert found.low < 2.0 < found.high
+    ((row,),) = (table.rows for table in report([make_run(sizes)], [found], naming).tables)
+    documents, said = (str(field[0][0]) for field in row[3:5])
+    assert documents == f"{bound[:8].replace('_', ' ').strip()} size^1.9"
+    assert said.startswith("size^2")
+
+
+def test_growth_of_what_is_known_once_has_no_interval_and_of_nothing_is_not_told():
+    def found(small, large):
+        peaks = {10: small, 40: large}
+        records = [
+            record
+            for size, peak in peaks.items()
+            for record in launches(make_cell(case={"size": size, "dtype": "float32"}), 1e6, default_variant=True, figures={"held": peak})
+        ]
+        return judged(GROWTH.replace("at_least", 'metric = "held"\nat_least'), records)[0]
+
+    assert (found(3.0, 48.0).measured, found(3.0, 48.0).low) == (pytest.approx(2.0), None)
+    assert (found(0.0, 48.0).verdict, found(0.0, 48.0).reason) == ("can't tell here", "the held is 0")
+
+
+@pytest.mark.parametrize("sizes", ["better = { case = { size = 40 } }", "better = { variant = 'fused' }"])
+def test_growth_is_from_less_to_more(sizes):
+    with pytest.raises(msgspec.ValidationError, match="S3 needs more size"):
+        read(GROWTH.replace("better = { case = { size = 10 } }", sizes))
 
 
 def test_a_claim_needs_a_size_and_no_unknown_word():
@@ -136,4 +183,4 @@ def test_the_report_says_what_was_compared_and_the_data_what_was_found():
     assert [str(line[0]) for field in row for line in field][1:4] == ["torch-cpu", "fused with composed, 8", "at least 2×"]
     (entry,) = data([run], found)["findings"]
     assert (entry["verdict"], entry["reason"]) == ("holds", None)
-    assert entry["ratio"] == pytest.approx(Summary(records[5:]).median / Summary(records[:5]).median)
+    assert entry["measured"] == pytest.approx(Summary(records[5:]).median / Summary(records[:5]).median)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metalbench.results.claims import Finding, check, claims
-from metalbench.results.claims_report import LEGEND, compared, promised, ratio
+from metalbench.results.claims_report import LEGEND, compared, measured, promised
 from metalbench.results.dashboard.source import Source, cell_path
 from metalbench.results.dashboard.view import Entry, Grid, View, words
 from metalbench.results.layout import Naming
@@ -33,7 +33,7 @@ def _row(found: Finding, run: Run, naming: Naming) -> list[Entry]:
         Entry([found.claim.id, found.claim.says], found.claim.id, cell_path(run.id, side.cell) if side else ""),
         words(found.column),
         words(found.verdict),
-        Entry([ratio(found)], found.ratio),
+        Entry([measured(found)], found.measured),
         words(promised(found.claim)),
         words(compared(found, naming)),
         words(found.claim.source),
