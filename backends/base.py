@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, runtime_checkable
 
 import msgspec
+import numpy as np
 
 from metalbench.workloads.base import Array, Arrays, Case
 
-DeviceArray = Any  #: a framework's own array; only its backend looks inside
+DeviceArray = Any  #: a framework's own array; only its backend looks inside. NumPy's where the work ends on the host
 Outputs = Mapping[str, DeviceArray]
 Diagnosis = Literal["unsupported", "oom", "failed"]
 
@@ -71,10 +72,10 @@ class Device(Protocol):
         """Copy to the device, converted to ``dtype`` ("float32", "bfloat16", …; None keeps NumPy's); complete on return."""
 
     def get(self, array: DeviceArray) -> Array:
-        """Copy to the host; bfloat16 and float16 come back as float32."""
+        """Copy to the host; bfloat16 and float16 come back as float32, a NumPy array as it is."""
 
     def wait(self, outputs: Outputs) -> None:
-        """Return when every output is computed and in memory."""
+        """Return when every output is computed and in memory, as a NumPy array is."""
 
     def product(self, a: DeviceArray, b: DeviceArray) -> DeviceArray:
         """The matrix product, as the framework does it by itself: the unit of work of the self-check and of the sentinel."""
@@ -131,6 +132,37 @@ class Told:
 
     def __call__(self) -> Outputs:
         return self._step()
+
+
+class TellingTraining(StatefulStep, TellingStep, Protocol):
+    """A training step that tells figures."""
+
+
+class Twinned:
+    """A training step that is too large to check, with the trajectory of a small one of the same code, which is gone when it is built.
+
+    The outputs are those of the large one, and each of the small one's as ``twin.<name>``, stacked over its first ``calls`` calls.
+    """
+
+    def __init__(self, device: Device, calls: int, small: Callable[[], Step], large: Callable[[], TellingTraining]) -> None:
+        self._twin = _trajectory(device, calls, small())
+        self._step = large()
+        self.ran, self.figures = self._step.ran, self._step.figures
+
+    def __call__(self) -> Outputs:
+        return {**self._step(), **self._twin}
+
+    def reset(self) -> None:
+        self._step.reset()
+
+
+def _trajectory(device: Device, calls: int, step: Step) -> Outputs:
+    seen = []
+    for _ in range(calls):
+        outputs = step()
+        device.wait(outputs)
+        seen.append({name: np.array(device.get(array)) for name, array in outputs.items()})  # a copy: the next call may write there
+    return {f"twin.{name}": device.put(np.stack([outputs[name] for outputs in seen])) for name in seen[0]}
 
 
 @runtime_checkable

@@ -142,6 +142,7 @@ class MetalbenchFixture:
             figures=subject.figures(check, again),
             flops=cost.flops,
             bytes=cost.bytes,
+            amounts=cost.amounts,
             ran=subject.ran,
             facts=device.facts(),
         )

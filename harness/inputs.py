@@ -1,7 +1,7 @@
 """Inputs and references, made once a case on the parent's side and memory-mapped by every worker: all backends get the same bytes.
 
 A folder holds one ``.npy`` file an array. Its name is a hash of what the arrays depend on: workload, version, case, seed, and the
-source of the workload's file, so that an edit makes new ones.
+source of the workload's file and of its own modules beside it, ``_<its name>_….py``, so that an edit makes new ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from metalbench.workloads.base import Array, Arrays, Case, Workload
 
 def prepare(workload: Workload[Any], case: Case, seed: int, source: Path, root: Path) -> Path:
     """The folder with the case's inputs and reference below ``root``, made if it isn't there. A half-made one never shows."""
-    identity = [workload.name, workload.version, case.parameters(), seed, hashlib.sha256(source.read_bytes()).hexdigest()]
+    sources = [source, *sorted(source.parent.glob(f"_{source.stem}_*.py"))]
+    code = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
+    identity = [workload.name, workload.version, case.parameters(), seed, code]
     key = hashlib.sha256(msgspec.json.encode(identity, order="deterministic")).hexdigest()
 
     def make(folder: Path) -> None:

@@ -92,7 +92,8 @@ class Scheduler:
         self._ledger.mark(cell, launch)
         self._listener.started(cell, launch)
         thorough = SUITES[self._plan.options.suite].every_variant  # quick shares the process, and its records say so
-        fresh = thorough and not self._catalog.device_kind(cell.backend).resets_peak
+        matters = self._catalog.workload(cell.workload).memory_matters
+        fresh = thorough and matters and not self._catalog.device_kind(cell.backend).resets_peak
         first = launch == 0  # memory in a fresh process and energy hardly vary, and take their time
         measurement, alive = station.measure(worker, cell, memory="none" if fresh else "shared", energy=first)
         if fresh and first:

@@ -32,6 +32,10 @@ class Subject(NamedTuple):
     reference: Mapping[str, Array]
     step: Step
 
+    @property
+    def calls_checked(self) -> int:
+        return self.workload.calls_checked(self.case)
+
     def check(self, outputs: list[dict[str, Array]]) -> Check:
         return self.workload.check(self.case, self.inputs, outputs, self.reference)
 
@@ -88,7 +92,7 @@ def _fetch(device: Device, outputs: Outputs) -> dict[str, Array]:
 def further_calls(subject: Subject, device: Device, witness: Witness) -> list[dict[str, Array]]:
     """The outputs of the calls after the first that the check wants, one of them watched for operators that run elsewhere."""
     fetched: list[dict[str, Array]] = []
-    wanted = subject.workload.checked_calls - 1
+    wanted = subject.calls_checked - 1
     for turn in range(wanted if isinstance(subject.step, StatefulStep) else max(wanted, 1)):
 
         def call() -> None:
@@ -115,7 +119,7 @@ def timed_outputs(
     if isinstance(subject.step, StatefulStep):
         subject.step.reset()
     fetched: list[dict[str, Array]] = []
-    for _ in range(subject.workload.checked_calls):
+    for _ in range(subject.calls_checked):
         if before is not None:
             before()
         asleep, begin = asleep_ns(), time.perf_counter_ns()

@@ -139,6 +139,7 @@ def _measure(
         figures={name: value for name, value in figures.items() if math.isfinite(value)},
         flops=cost.flops,
         bytes=cost.bytes,
+        amounts=cost.amounts,
         sentinel_size=sentinel_size,
         sentinel_before_ns=sentinel_before,
         sentinel_after_ns=sentinel_after,
@@ -169,7 +170,7 @@ def _memory_only(subject: Subject, device: Device, stage: Callable[[str], None])
 def _calls(job: Measure, subject: Subject, output_bytes: int) -> tuple[int, int]:
     """Bounds for the calls a sample. A trajectory is checked call by call; a flushed cache is cold for one call only."""
     if isinstance(subject.step, StatefulStep):
-        calls = subject.workload.checked_calls if job.throughput else 1
+        calls = subject.calls_checked if job.throughput else 1
         return calls, calls
     if job.calls:
         return job.calls, job.calls

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Hint = Literal["text", "duration", "estimate", "bytes", "ratio", "flops", "bandwidth", "error", "energy"]
+Hint = Literal["text", "duration", "estimate", "bytes", "ratio", "flops", "bandwidth", "rate", "error", "energy"]
 
 
 class Quantity(NamedTuple):
-    """A value and its kind: ``duration`` and ``estimate`` (point, low, high) in ns, ``flops``, ``bandwidth`` per second, ``energy`` J."""
+    """A value and its kind: ``duration`` and ``estimate`` (point, low, high) in ns, ``flops``, ``bandwidth`` per second, ``energy`` J.
+
+    A ``rate`` is (amount per second, its unit's plural).
+    """
 
     value: object
     hint: Hint = "text"
@@ -29,6 +32,8 @@ class Quantity(NamedTuple):
                 return _scaled(value, (("TFLOP/s", 1e12), ("GFLOP/s", 1e9), ("MFLOP/s", 1e6)))
             case "bandwidth", float(value):
                 return _scaled(value, (("GB/s", 1e9), ("MB/s", 1e6)))
+            case "rate", (float(value), str(unit)):
+                return f"{_digits(float(f'{value:.3g}'))} {printable(unit)}/s"
             case "energy", float(value):
                 return _scaled(value, (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6)))
             case "error", float(value):

@@ -99,6 +99,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     figures: dict[str, float] = {}
     flops: int | None = None
     bytes: int | None = None
+    amounts: dict[str, int] = {}  #: what else a call gets through, by unit, such as tokens
     sentinel_size: int = 0  #: rows of the matrices that the sentinel multiplies; 0 where it isn't known
     sentinel_before_ns: int | None = None
     sentinel_after_ns: int | None = None

@@ -70,6 +70,11 @@ class Summary:
         return found
 
     @property
+    def amounts(self) -> dict[str, int]:
+        """What else a call gets through, by unit, such as tokens; of the last launch that has any."""
+        return next((found.amounts for found in reversed(self.measurements) if found.amounts), {})
+
+    @property
     def tolerance(self) -> float | None:
         found: float | None = self._last("tolerance")
         return found

@@ -164,6 +164,7 @@ def _field(summary: Summary | None, best: Summary | None, base: Summary | None, 
     rates = [
         Quantity(summary.flops / seconds, "flops") if summary.flops else None,
         Quantity(summary.bytes / seconds, "bandwidth") if summary.bytes else None,
+        *(Quantity((amount / seconds, unit), "rate") for unit, amount in summary.amounts.items()),
         _of_peak(summary, measured),
     ]
     if summary.status != "ok":

@@ -9,7 +9,7 @@ dynamically: gradients that overflow skip the step and halve the scale, ``GROWTH
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -24,6 +24,7 @@ LOSS_SCALE = 2.0**15
 GROWTH_INTERVAL = 2000
 
 STEPS = 5  #: length of the trajectory that is checked
+LONG = 50  #: steps after which precisions are compared by the loss that is left
 SAMPLED = 1 << 16  #: elements of a tensor whose updates are compared, a seeded choice of larger ones
 #: The least cosine of an update with its reference. In float32 an honest one misses 1 by 1e-9 to 1e-6, one that multiplied in float16
 #: or TF32 by 3e-5 and more.
@@ -31,13 +32,14 @@ COSINE: dict[DType, float] = {"float32": 1 - 5e-6, "float16": 0.9, "bfloat16": 0
 
 
 class AmpStepCase(Case, frozen=True, kw_only=True):
-    """``hidden`` is the width inside a block."""
+    """``hidden`` is the width inside a block. ``steps`` are followed from the initial parameters on: checked are the first of them."""
 
     batch: int
     width: int
     hidden: int
     blocks: int
     classes: int
+    steps: int = STEPS
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The parameters by name: ``block0.norm.scale``, ``block0.norm.shift``, ``block0.up.weight`` [width, hidden] …, ``head.bias``."""
@@ -48,7 +50,8 @@ class AmpStepCase(Case, frozen=True, kw_only=True):
         return shapes | _norm("norm", self.width) | _linear("head", self.width, self.classes)
 
     def label(self) -> str:
-        return f"{self.batch}×{self.width}, {self.blocks}×{self.hidden} hidden, {self.classes} classes {self.dtype}"
+        long = f", {self.steps} steps" if self.steps != STEPS else ""
+        return f"{self.batch}×{self.width}, {self.blocks}×{self.hidden} hidden, {self.classes} classes{long} {self.dtype}"
 
 
 class AmpStep(Workload[AmpStepCase]):
@@ -79,7 +82,10 @@ class AmpStep(Workload[AmpStepCase]):
             "standard": (256, 1024, 4, 1000),
             "large": (2048, 2048, 2, 8192),
         }[suite]
-        return [AmpStepCase(dtype=d, batch=batch, width=width, hidden=4 * width, blocks=blocks, classes=classes) for d in dtypes]
+        cases = [AmpStepCase(dtype=d, batch=batch, width=width, hidden=4 * width, blocks=blocks, classes=classes) for d in dtypes]
+        if suite == "documents":  # the loss after many steps, of a network that takes a blink a step
+            cases += [AmpStepCase(dtype=d, batch=32, width=64, hidden=256, blocks=1, classes=32, steps=LONG) for d in dtypes]
+        return cases
 
     def inputs(self, case: AmpStepCase, rng: np.random.Generator) -> dict[str, Array]:
         """x [batch, width], labels int32 [batch], and the initial parameters, float32 and not rounded: they are master weights."""
@@ -88,19 +94,11 @@ class AmpStep(Workload[AmpStepCase]):
         return {"x": x, "labels": labels} | {name: _initial(name, shape, rng) for name, shape in case.shapes().items()}
 
     def reference(self, case: AmpStepCase, inputs: Arrays) -> dict[str, Array]:
-        """``losses`` [steps]; for each parameter the steps' updates without decay, [steps, elements], and the ``.at`` of the elements."""
-        parameters = {name: inputs[name].astype(np.float64) for name in case.shapes()}
-        at = {name: _sample(value.size) for name, value in parameters.items()}
-        moments = {name: (np.zeros_like(value), np.zeros_like(value)) for name, value in parameters.items()}
-        losses, updates = [], {name: np.empty((STEPS, at[name].size)) for name in parameters}
-        for step in range(STEPS):
-            loss, gradients = loss_and_gradients(case, parameters, inputs["x"].astype(np.float64), inputs["labels"])
-            losses.append(loss)
-            for name, gradient in gradients.items():
-                update = _adam(gradient, moments[name], step + 1)
-                updates[name][step] = update.reshape(-1)[at[name]]
-                parameters[name] = parameters[name] * (1 - LEARNING_RATE * WEIGHT_DECAY) + update
-        return {"losses": np.array(losses)} | updates | {f"{name}.at": indices for name, indices in at.items()}
+        """``losses`` [steps]; for each parameter the updates of the first ones, without decay, [STEPS, elements], and ``.at`` of these."""
+        x, labels = inputs["x"].astype(np.float64), inputs["labels"]
+        initial = {name: inputs[name] for name in case.shapes()}
+        whole = trajectory(initial, case.steps, lambda _, parameters: loss_and_gradients(case, parameters, x, labels))
+        return whole | {name: whole[name][:STEPS] for name in initial}
 
     def cost(self, case: AmpStepCase, variant: str) -> Cost:  # noqa: ARG002 - both do the same
         """FLOPs 6·batch a weight of a product: 2 forward, 4 backward. Bytes: parameters and two moments, read and written."""
@@ -110,41 +108,78 @@ class AmpStep(Workload[AmpStepCase]):
         traffic = 6 * 4 * parameters + 4 * case.batch * (case.width + 1)
         return Cost(flops=6 * case.batch * weights, bytes=traffic, footprint=7 * 4 * parameters + 2 * activations)
 
+    def calls_checked(self, case: AmpStepCase) -> int:
+        return case.steps
+
     def tolerance(self, case: AmpStepCase) -> float:
         forward = math.sqrt(2 * case.blocks + 1) * reduction_tolerance(case.dtype, case.hidden)
         return forward + EPS["float32"] / (4 * (1 - BETAS[1]))
 
     def check(self, case: AmpStepCase, inputs: Arrays, outputs: Sequence[Arrays], reference: Arrays) -> Check:
-        """Error: that of the losses, relative to the largest. Figures: ``lowest_cosine`` of a tensor's update, ``skipped_steps``."""
-        names = list(case.shapes())
-        tolerance = self.tolerance(case)
-        if any(out[name].shape != inputs[name].shape for out in outputs for name in names):
-            return Check(ok=False, error=math.inf, tolerance=tolerance, detail="a parameter has another shape")
-        if not all(np.isfinite(out[name]).all() for out in outputs for name in names):
-            return Check(ok=False, error=math.inf, tolerance=tolerance, detail="a parameter holds NaN or infinity")
-        before, applied, error = {name: inputs[name] for name in names}, 0, 0.0
-        moved = {name: np.zeros(reference[f"{name}.at"].size) for name in names}
-        for out in outputs:
-            loss, expected = float(out["loss"]), float(reference["losses"][applied])
-            error = max(error, abs(loss - expected) / float(reference["losses"].max())) if math.isfinite(loss) else math.inf
-            if case.dtype == "float16" and all(np.array_equal(out[name], before[name]) for name in names):
-                continue  # the gradients overflowed, and the step was skipped as it should be
-            for name in names:
-                at = reference[f"{name}.at"]
-                new, old = (array.reshape(-1)[at].astype(np.float64) for array in (out[name], before[name]))
-                moved[name] += new - old * (1 - LEARNING_RATE * WEIGHT_DECAY)
-            before, applied = {name: out[name] for name in names}, applied + 1
-        cosines = {name: _cosine(moved[name], reference[name][:applied].sum(0)) for name in names}
-        worst = min(names, key=lambda name: cosines[name])
-        figures = {"lowest_cosine": cosines[worst], "skipped_steps": float(len(outputs) - applied)}
-        detail = ""
-        if not error <= tolerance:
-            detail = f"a loss is off by {error:.2g}, tolerance {tolerance:.2g}" if math.isfinite(error) else "the loss is NaN or infinite"
-        elif not cosines[worst] >= COSINE[case.dtype]:
-            detail = f"the update of {worst} does not point along the reference's: cosine {cosines[worst]:.2g}"
-        elif case.dtype != "float32" and all(np.array_equal(before[name], rounded(before[name], case.dtype)) for name in names):
-            detail = f"the master weights are {case.dtype}, not float32"
-        return Check(ok=not detail, error=error, tolerance=tolerance, detail=detail, figures=figures)
+        """Error: that of the losses, relative to the largest. Figures: ``lowest_cosine`` of a tensor's update, ``skipped_steps``.
+
+        Further ``relative_loss``, that of the last call over the float64 one: what a precision has learnt, whatever it learnt from.
+        """
+        initial, tolerance = {name: inputs[name] for name in case.shapes()}, self.tolerance(case)
+        check = followed(case.dtype, initial, outputs[:STEPS], reference, tolerance)
+        final = float(outputs[-1]["loss"])
+        if check.ok and not math.isfinite(final):
+            return Check(ok=False, error=math.inf, tolerance=tolerance, detail=f"the loss of step {len(outputs)} is NaN or infinite")
+        check.figures["relative_loss"] = final / float(reference["losses"][len(outputs) - 1])
+        return check
+
+
+def trajectory(
+    initial: Arrays, steps: int, loss_and_gradients: Callable[[int, Arrays], tuple[float, Mapping[str, Array]]]
+) -> dict[str, Array]:
+    """What AdamW makes of the ``initial`` parameters in float64, in the form of ``AmpStep.reference``.
+
+    ``loss_and_gradients`` is told the number of the step, from 0, and the parameters before it.
+    """
+    parameters = {name: value.astype(np.float64) for name, value in initial.items()}
+    at = {name: _sample(value.size) for name, value in parameters.items()}
+    moments = {name: (np.zeros_like(value), np.zeros_like(value)) for name, value in parameters.items()}
+    losses, updates = [], {name: np.empty((steps, at[name].size)) for name in parameters}
+    for step in range(steps):
+        loss, gradients = loss_and_gradients(step, parameters)
+        losses.append(loss)
+        for name, gradient in gradients.items():
+            update = _adam(gradient, moments[name], step + 1)
+            updates[name][step] = update.reshape(-1)[at[name]]
+            parameters[name] = parameters[name] * (1 - LEARNING_RATE * WEIGHT_DECAY) + update
+    return {"losses": np.array(losses)} | updates | {f"{name}.at": indices for name, indices in at.items()}
+
+
+def followed(dtype: DType, initial: Arrays, outputs: Sequence[Arrays], reference: Arrays, tolerance: float) -> Check:
+    """Whether the outputs of consecutive steps from the ``initial`` parameters follow a ``trajectory``; the error is that of the losses."""
+    names = list(initial)
+    if any(out[name].shape != initial[name].shape for out in outputs for name in names):
+        return Check(ok=False, error=math.inf, tolerance=tolerance, detail="a parameter has another shape")
+    if not all(np.isfinite(out[name]).all() for out in outputs for name in names):
+        return Check(ok=False, error=math.inf, tolerance=tolerance, detail="a parameter holds NaN or infinity")
+    before, applied, error = dict(initial), 0, 0.0
+    moved = {name: np.zeros(reference[f"{name}.at"].size) for name in names}
+    for out in outputs:
+        loss, expected = float(out["loss"]), float(reference["losses"][applied])
+        error = max(error, abs(loss - expected) / float(reference["losses"].max())) if math.isfinite(loss) else math.inf
+        if dtype == "float16" and all(np.array_equal(out[name], before[name]) for name in names):
+            continue  # the gradients overflowed, and the step was skipped as it should be
+        for name in names:
+            at = reference[f"{name}.at"]
+            new, old = (array.reshape(-1)[at].astype(np.float64) for array in (out[name], before[name]))
+            moved[name] += new - old * (1 - LEARNING_RATE * WEIGHT_DECAY)
+        before, applied = {name: out[name] for name in names}, applied + 1
+    cosines = {name: _cosine(moved[name], reference[name][:applied].sum(0)) for name in names}
+    worst = min(names, key=lambda name: cosines[name])
+    figures = {"lowest_cosine": cosines[worst], "skipped_steps": float(len(outputs) - applied)}
+    detail = ""
+    if not error <= tolerance:
+        detail = f"a loss is off by {error:.2g}, tolerance {tolerance:.2g}" if math.isfinite(error) else "the loss is NaN or infinite"
+    elif not cosines[worst] >= COSINE[dtype]:
+        detail = f"the update of {worst} does not point along the reference's: cosine {cosines[worst]:.2g}"
+    elif dtype != "float32" and all(np.array_equal(before[name], rounded(before[name], dtype)) for name in names):
+        detail = f"the master weights are {dtype}, not float32"
+    return Check(ok=not detail, error=error, tolerance=tolerance, detail=detail, figures=figures)
 
 
 def loss_and_gradients(case: AmpStepCase, parameters: Arrays, x: Array, labels: Array) -> tuple[float, dict[str, Array]]:

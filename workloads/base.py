@@ -49,12 +49,14 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     ``flops``: floating-point operations by the customary count. ``bytes``: the least traffic through device memory, every input
     read once and every output written once. ``footprint``: bytes alive at the peak, inputs, outputs and what the named variant
-    materialises on the way; a cell whose footprint can't fit is not started.
+    materialises on the way; a cell whose footprint can't fit is not started. ``amounts``: what else a call gets through that people
+    know rates of, by the plural of its unit: ``{"tokens": 512}`` is shown as tokens/s.
     """
 
     flops: int
     bytes: int
     footprint: int
+    amounts: dict[str, int] = {}
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +83,8 @@ class Workload(ABC, Generic[C]):
     variants: ClassVar[Mapping[str, str]]
     #: how many consecutive calls from a fresh state are checked together (a training trajectory); 1 for a pure function
     checked_calls: ClassVar[int] = 1
+    #: whether the memory of a call is worth a process that does nothing else, which takes longer to start than most cells
+    memory_matters: ClassVar[bool] = True
 
     @abstractmethod
     def cases(self, suite: Suite) -> Iterable[C]:
@@ -104,24 +108,32 @@ class Workload(ABC, Generic[C]):
     @abstractmethod
     def cost(self, case: C, variant: str) -> Cost: ...
 
+    def calls_checked(self, case: C) -> int:  # noqa: ARG002 - for overriders
+        """``checked_calls``, unless the case asks for a longer trajectory."""
+        return self.checked_calls
+
     @abstractmethod
     def tolerance(self, case: C) -> float:
         """The largest normwise error that passes."""
 
     def check(self, case: C, inputs: Arrays, outputs: Sequence[Arrays], reference: Arrays) -> Check:  # noqa: ARG002 - for overriders
-        """Compare the outputs of ``checked_calls`` calls, each a mapping from name to host array, with the reference.
+        """Compare the outputs of ``calls_checked`` calls, each a mapping from name to host array, with the reference.
 
         This one serves pure functions: one call, each output against its reference, the worst error counts.
         """
         (out,) = outputs
-        tolerance = self.tolerance(case)
-        errors = {name: normwise_error(out[name], reference, name) for name in reference if not name.endswith(".at")}
-        worst = max(errors, key=lambda name: errors[name])
-        error = errors[worst]
-        if error <= tolerance:
-            return Check(ok=True, error=error, tolerance=tolerance)
-        detail = f"{worst} is off by {error:.2g}, tolerance {tolerance:.2g}" if math.isfinite(error) else f"{worst} holds NaN or infinity"
-        return Check(ok=False, error=error, tolerance=tolerance, detail=detail)
+        return compared(out, reference, self.tolerance(case))
+
+
+def compared(out: Arrays, reference: Arrays, tolerance: float) -> Check:
+    """Each output of a call against its reference; the worst error counts."""
+    errors = {name: normwise_error(out[name], reference, name) for name in reference if not name.endswith(".at")}
+    worst = max(errors, key=lambda name: errors[name])
+    error = errors[worst]
+    if error <= tolerance:
+        return Check(ok=True, error=error, tolerance=tolerance)
+    detail = f"{worst} is off by {error:.2g}, tolerance {tolerance:.2g}" if math.isfinite(error) else f"{worst} holds NaN or infinity"
+    return Check(ok=False, error=error, tolerance=tolerance, detail=detail)
 
 
 def normwise_error(out: Array, reference: Arrays, name: str) -> float:

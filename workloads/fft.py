@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
 
-from metalbench.workloads.base import EPS, Array, Arrays, Case, Cost, Suite, Workload
+from metalbench.workloads.base import EPS, Array, Arrays, Case, Check, Cost, Suite, Workload, compared, reduction_tolerance
 
 FULL_REFERENCE = 1 << 22  #: elements up to which every transform of a batch is computed
 SAMPLED_TRANSFORMS = 3
+NAIVE_LENGTH = 8192  #: points of the longest transform that is also made as a product; its matrix takes 512 MiB
+NOT_NAIVE = f"only a one-dimensional complex forward transform of up to {NAIVE_LENGTH} points is made as a product"
 
 
 class FFTCase(Case, frozen=True, kw_only=True):
@@ -36,6 +38,11 @@ class FFTCase(Case, frozen=True, kw_only=True):
         """N, the points of one transform."""
         return self.rows * self.length
 
+    @property
+    def has_product(self) -> bool:
+        """Whether there is a variant ``naive`` of it."""
+        return self.kind == "complex" and self.rows == 1 and self.direction == "forward" and self.length <= NAIVE_LENGTH
+
     def label(self) -> str:
         return f"{'×'.join(map(str, self.shape))} {self.kind}{' there and back' if self.direction == 'roundtrip' else ''}"
 
@@ -45,12 +52,16 @@ class FFT(Workload[FFTCase]):
 
     For lengths with a prime factor above 13 the customary algorithms are Bluestein's and Rader's, both a convolution by two
     transforms of 2N to 4N points: K = 2·log₂(4N), and one more rounding of the chirp at each end. There and back is twice that.
+    The product with the transform's matrix sums N terms one by one: K = N, for an output of its own name.
     """
 
     name = "fft"
     version = 1
     case_type = FFTCase
-    variants = {"native": "the framework's own transform"}
+    variants = {
+        "native": "the framework's own transform",
+        "naive": "the definition: a product with the N×N matrix of the transform, as the yardstick",
+    }
 
     def cases(self, suite: Suite) -> Iterable[FFTCase]:
         if suite == "quick":
@@ -66,6 +77,7 @@ class FFT(Workload[FFTCase]):
             batch, power, side, triple, prime = (64, 1 << 20, 2048, 3 * (1 << 18), 262139)
         return [
             *(_case(kind, batch, 1, length) for kind in ("complex", "real") for length in (power, triple, prime)),
+            _case("complex", batch, 1, 4096),
             *(_case(kind, batch, 1, power, "roundtrip") for kind in ("complex", "real")),
             *(_case(kind, batch, side, side) for kind in ("complex", "real")),
             *(_case(kind, batch, side * 3 // 4, side, "roundtrip") for kind in ("complex", "real")),
@@ -86,19 +98,36 @@ class FFT(Workload[FFTCase]):
         at = chosen[:, None] * each + np.arange(each)
         return {"out": exact.reshape(-1), "out.at": at.reshape(-1)}
 
-    def cost(self, case: FFTCase, variant: str) -> Cost:  # noqa: ARG002 - there is one
+    def cost(self, case: FFTCase, variant: str) -> Cost:
         """FLOPs 5·N·log₂N for a complex transform and half of it for a real one, as FFTW's benchmark counts whatever the algorithm."""
         passes = 2 if case.direction == "roundtrip" else 1
         per_point = 5.0 if case.kind == "complex" else 2.5
         flops = round(passes * case.batch * per_point * case.points * math.log2(case.points))
         size = case.batch * case.points * (8 if case.kind == "complex" else 4)
-        return Cost(flops=flops, bytes=2 * size, footprint=8 * size)
+        matrix = 8 * case.points**2 if variant == "naive" else 0
+        return Cost(flops=flops, bytes=2 * size, footprint=8 * size + matrix)
 
     def tolerance(self, case: FFTCase) -> float:
         smooth = all(_largest_prime(length) <= 13 for length in (case.rows, case.length))
         terms = math.log2(case.points) if smooth else 2 * math.log2(4 * case.points) + 2
         passes = 2 if case.direction == "roundtrip" else 1
         return (2 + 4 * math.sqrt(passes * terms)) * EPS["float32"]
+
+    def check(self, case: FFTCase, inputs: Arrays, outputs: Sequence[Arrays], reference: Arrays) -> Check:
+        """The output that the variant gives, ``out`` or ``naive``: the same spectrum, rounded otherwise."""
+        (out,) = outputs
+        if set(out) != {"naive"}:
+            return super().check(case, inputs, outputs, reference)
+        own = {name.replace("out", "naive"): value for name, value in reference.items()}
+        return compared(out, own, reduction_tolerance("float32", case.points))
+
+
+def dft_matrix(length: int) -> Array:
+    """exp(−2πi·jk/N), complex64 [N, N], each the float64 root of unity rounded once; jk is reduced modulo N before it is scaled."""
+    at = np.arange(length, dtype=np.int32)  # holds jk up to N = 46 341
+    roots = np.exp(-2j * np.pi * at / length).astype(np.complex64)
+    matrix: Array = roots[np.outer(at, at) % length]
+    return matrix
 
 
 def _case(

@@ -17,6 +17,7 @@ from metalbench.workloads.base import (
     DType,
     Suite,
     Workload,
+    compared,
     normwise_error,
     reduction_tolerance,
     rounded,
@@ -77,50 +78,68 @@ class Int4Matmul(Workload[Int4MatmulCase]):
 
     def reference(self, case: Int4MatmulCase, inputs: Arrays) -> dict[str, Array]:
         """Both products, ``out`` with the dequantized weights and ``dense`` with the original ones; the check takes the one it needs."""
-        rows = np.arange(case.m)
-        if case.m * case.n * case.k > FULL_REFERENCE and case.m > SAMPLED_ROWS:
-            rows = np.unique([0, case.m - 1, *np.random.default_rng(0).choice(case.m, SAMPLED_ROWS - 2, replace=False)])
-        x = inputs["x"][rows].astype(np.float64)
-        out = x @ dequantize(inputs["codes"], inputs["scales"], inputs["offsets"]).T
-        dense = x @ inputs["weights"].astype(np.float64).T
-        if len(rows) == case.m:
-            return {"out": out, "dense": dense}
-        at = (rows[:, None] * case.n + np.arange(case.n)).reshape(-1)
-        return {"out": out.reshape(-1), "out.at": at, "dense": dense.reshape(-1), "dense.at": at}
+        return products(case, inputs, dequantize(inputs["codes"], inputs["scales"], inputs["offsets"]))
 
     def cost(self, case: Int4MatmulCase, variant: str) -> Cost:
-        size = ITEMSIZE[case.dtype]
-        dense = size * case.n * case.k
-        packed = case.n * case.k // 2 + 2 * size * case.n * case.k // case.group
-        weights = dense if variant == "dense" else packed
-        ends = size * case.m * (case.k + case.n)
-        unpacked = dense if variant == "dequantize" else 0
-        return Cost(flops=2 * case.m * case.n * case.k, bytes=weights + ends, footprint=2 * (weights + ends) + unpacked)
+        packed = case.n * case.k // 2 + 2 * ITEMSIZE[case.dtype] * case.n * case.k // case.group
+        return product_cost(case, variant, packed)
 
     def tolerance(self, case: Int4MatmulCase) -> float:
         return reduction_tolerance(case.dtype, case.k)
 
-    def check(self, case: Int4MatmulCase, inputs: Arrays, outputs: Sequence[Arrays], reference: Arrays) -> Check:
-        """The one output that the variant gives, ``out`` or ``dense``, against its own reference."""
-        (out,) = outputs
-        if set(out) not in ({"out"}, {"dense"}):
-            return Check(ok=False, error=math.inf, tolerance=self.tolerance(case), detail=f"gave {', '.join(out) or 'nothing'}")
-        (name,) = out
-        own = {key: value for key, value in reference.items() if key.partition(".")[0] == name}
-        check = super().check(case, inputs, outputs, own)
-        check.figures["quantization_error"] = normwise_error(reference["out"], {"dense": reference["dense"]}, "dense")
-        return check
+    def check(self, case: Int4MatmulCase, inputs: Arrays, outputs: Sequence[Arrays], reference: Arrays) -> Check:  # noqa: ARG002 - the reference holds both products
+        return check_product(outputs, reference, self.tolerance(case))
 
 
-def quantize(weights: Array, group: int) -> tuple[Array, Array, Array]:
+def products(case: Int4MatmulCase, inputs: Arrays, quantized: Array) -> dict[str, Array]:
+    """x times the ``quantized`` weights, float64 [n, k], and times the original ones: of all rows, or of a few."""
+    rows = np.arange(case.m)
+    if case.m * case.n * case.k > FULL_REFERENCE and case.m > SAMPLED_ROWS:
+        rows = np.unique([0, case.m - 1, *np.random.default_rng(0).choice(case.m, SAMPLED_ROWS - 2, replace=False)])
+    x = inputs["x"][rows].astype(np.float64)
+    out, dense = x @ quantized.T, x @ inputs["weights"].astype(np.float64).T
+    if len(rows) == case.m:
+        return {"out": out, "dense": dense}
+    at = (rows[:, None] * case.n + np.arange(case.n)).reshape(-1)
+    return {"out": out.reshape(-1), "out.at": at, "dense": dense.reshape(-1), "dense.at": at}
+
+
+def product_cost(case: Int4MatmulCase, variant: str, packed: int) -> Cost:
+    """``packed``: bytes of the quantized weights with all that belongs to them."""
+    size = ITEMSIZE[case.dtype]
+    dense = size * case.n * case.k
+    weights = dense if variant == "dense" else packed
+    ends = size * case.m * (case.k + case.n)
+    unpacked = 0 if variant in {"native", "dense"} else dense
+    return Cost(flops=2 * case.m * case.n * case.k, bytes=weights + ends, footprint=2 * (weights + ends) + unpacked)
+
+
+def check_product(outputs: Sequence[Arrays], reference: Arrays, tolerance: float) -> Check:
+    """The one output that the variant gives, ``out`` or ``dense``, against its own reference."""
+    (out,) = outputs
+    if set(out) not in ({"out"}, {"dense"}):
+        return Check(ok=False, error=math.inf, tolerance=tolerance, detail=f"gave {', '.join(out) or 'nothing'}")
+    (name,) = out
+    check = compared(out, {key: value for key, value in reference.items() if key.partition(".")[0] == name}, tolerance)
+    check.figures["quantization_error"] = normwise_error(reference["out"], {"dense": reference["dense"]}, "dense")
+    return check
+
+
+def quantize(weights: Array, group: int, scale_bits: int = SCALE_BITS) -> tuple[Array, Array, Array]:
     """(codes uint8 [n, k], scales, offsets float32 [n, k / group]): the least scale that spans each group's range and 0, asymmetric."""
     grouped = weights.reshape(weights.shape[0], -1, group).astype(np.float64)
     low, high = np.minimum(grouped.min(-1), 0), np.maximum(grouped.max(-1), 0)
-    mantissa, exponent = np.frexp(np.maximum(high - low, 1e-6) / 15)
-    scales = np.ldexp(np.ceil(np.ldexp(mantissa, SCALE_BITS)), exponent - SCALE_BITS)
+    scales = least_scale(np.maximum(high - low, 1e-6) / 15, scale_bits)
     zeros = np.clip(np.rint(-low / scales), 0, 15)
     codes = np.clip(np.rint(grouped / scales[..., None]) + zeros[..., None], 0, 15)
     return codes.astype(np.uint8).reshape(weights.shape), scales.astype(np.float32), (-scales * zeros).astype(np.float32)
+
+
+def least_scale(wanted: Array, bits: int) -> Array:
+    """The least float64 of so many significant bits that is no smaller, element by element."""
+    mantissa, exponent = np.frexp(wanted)
+    scale: Array = np.ldexp(np.ceil(np.ldexp(mantissa, bits)), exponent - bits)
+    return scale
 
 
 def pack_bytes(codes: Array) -> Array:

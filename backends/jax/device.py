@@ -35,7 +35,8 @@ class JaxDevice:
 
     def wait(self, outputs: Outputs) -> None:
         for array in outputs.values():  # to take them apart as a tree would cost microseconds
-            array.block_until_ready()
+            if not isinstance(array, np.ndarray):
+                array.block_until_ready()
 
     def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
         product: jax.Array = self._product(a, b)
@@ -75,6 +76,9 @@ class JaxDevice:
 def open_device(kind: str) -> JaxDevice:
     """Raises Unsupported where JAX has no such platform."""
     jax.config.update("jax_default_matmul_precision", "highest")
+    asked = jax.config.jax_platforms
+    if asked and "cpu" not in asked:
+        jax.config.update("jax_platforms", f"{asked},cpu")  # beside the accelerator, for what is sent there on purpose
     chosen = os.environ.get("JAX_PLATFORMS", "")
     names = [chosen] if kind == "metal" and chosen in PLATFORMS[kind] else PLATFORMS[kind]
     reasons = []

@@ -1,4 +1,4 @@
-"""jax.numpy.fft under jit."""
+"""jax.numpy.fft and jnp.matmul under jit."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
-from metalbench.backends.base import Factory, Step
+from metalbench.backends.base import Factory, Step, Unsupported
 from metalbench.backends.jax.device import JaxDevice
 from metalbench.workloads.base import Arrays
-from metalbench.workloads.fft import FFTCase
+from metalbench.workloads.fft import NOT_NAIVE, FFTCase, dft_matrix
 
 
 def native(device: JaxDevice, case: FFTCase, inputs: Arrays) -> Step:
@@ -29,5 +29,12 @@ def native(device: JaxDevice, case: FFTCase, inputs: Arrays) -> Step:
     return lambda: {"out": transform(x)}
 
 
-VARIANTS: Mapping[str, Factory] = {"native": native}
+def naive(device: JaxDevice, case: FFTCase, inputs: Arrays) -> Step:
+    if not case.has_product:
+        raise Unsupported(NOT_NAIVE)
+    x, matrix = device.put(inputs["x"]), device.put(dft_matrix(case.length))
+    return lambda: {"naive": device.product(x, matrix)}
+
+
+VARIANTS: Mapping[str, Factory] = {"native": native, "naive": naive}
 DEFAULT = "native"

@@ -1,6 +1,6 @@
 """4-bit weights in JAX: two codes a byte, unpacked inside the compiled product. There is no operator on packed groups.
 
-Arrays of jnp.uint4 would read nicer, but take a byte a code on the CPU and are unknown to the Metal plug-in.
+Arrays of jnp.uint4 would read nicer, but are unknown to the Metal plug-in; what they take is a figure of quantized_matmul.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
-from metalbench.backends.base import Factory, Step, unsupported
+from metalbench.backends.base import Factory, Step, Told, unsupported
 from metalbench.backends.jax.device import JaxDevice
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.int4_matmul import Int4MatmulCase, pack_bytes
@@ -27,7 +27,7 @@ def unpack_and_multiply(x: jax.Array, packed: jax.Array, scales: jax.Array, offs
 def dequantize(device: JaxDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
     x, packed = device.put(inputs["x"], case.dtype), device.put(pack_bytes(inputs["codes"]))
     scales, offsets = (device.put(inputs[name][..., None], case.dtype) for name in ("scales", "offsets"))
-    return lambda: {"out": unpack_and_multiply(x, packed, scales, offsets)}
+    return Told(lambda: {"out": unpack_and_multiply(x, packed, scales, offsets)}, figures=stored(packed, scales, offsets))
 
 
 @jax.jit
@@ -37,7 +37,12 @@ def multiply(x: jax.Array, weights: jax.Array) -> jax.Array:
 
 def dense(device: JaxDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
     x, weights = device.put(inputs["x"], case.dtype), device.put(inputs["weights"], case.dtype)
-    return lambda: {"dense": multiply(x, weights)}
+    return Told(lambda: {"dense": multiply(x, weights)}, figures=stored(weights))
+
+
+def stored(*arrays: jax.Array) -> dict[str, float]:
+    """The figure ``weight_bytes``: of the weights and what belongs to them, in types of whole bytes."""
+    return {"weight_bytes": sum(array.nbytes for array in arrays)}
 
 
 VARIANTS: Mapping[str, Factory] = {

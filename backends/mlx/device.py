@@ -56,7 +56,7 @@ class MlxDevice:
         text = str(error).lower()
         if isinstance(error, MemoryError) or any(words in text for words in ("malloc", "out of memory", "insufficient memory")):
             return "oom"
-        refused = ("not implemented", "not supported", "not yet", "unsupported", "only supports")
+        refused = ("not implemented", "not supported", "not yet", "unsupported", "only supports", "must have type", "must promote to")
         return "unsupported" if isinstance(error, NotImplementedError) or any(words in text for words in refused) else "failed"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import mlx.core as mx
 
-from metalbench.backends.base import Factory, Step
+from metalbench.backends.base import Factory, Step, Told
 from metalbench.backends.mlx.device import MlxDevice
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.int4_matmul import Int4MatmulCase, pack_bytes
@@ -14,17 +14,28 @@ from metalbench.workloads.int4_matmul import Int4MatmulCase, pack_bytes
 
 def native(device: MlxDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
     x, packed, scales, offsets = _packed(device, case, inputs)
-    return lambda: {"out": mx.quantized_matmul(x, packed, scales, offsets, transpose=True, group_size=case.group, bits=4)}
+    return Told(
+        lambda: {"out": mx.quantized_matmul(x, packed, scales, offsets, transpose=True, group_size=case.group, bits=4)},
+        figures=stored(packed, scales, offsets),
+    )
 
 
 def dequantize(device: MlxDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
     x, packed, scales, offsets = _packed(device, case, inputs)
-    return lambda: {"out": x @ mx.dequantize(packed, scales, offsets, group_size=case.group, bits=4).T}
+    return Told(
+        lambda: {"out": x @ mx.dequantize(packed, scales, offsets, group_size=case.group, bits=4).T},
+        figures=stored(packed, scales, offsets),
+    )
 
 
 def dense(device: MlxDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
     x, weights = device.put(inputs["x"], case.dtype), device.put(inputs["weights"], case.dtype)
-    return lambda: {"dense": x @ weights.T}
+    return Told(lambda: {"dense": x @ weights.T}, figures=stored(weights))
+
+
+def stored(*arrays: mx.array) -> dict[str, float]:
+    """The figure ``weight_bytes``: of the weights and what belongs to them."""
+    return {"weight_bytes": sum(array.nbytes for array in arrays)}
 
 
 def _packed(device: MlxDevice, case: Int4MatmulCase, inputs: Arrays) -> list[mx.array]:

@@ -35,8 +35,10 @@ class TensorflowDevice:
         self.wait({})
         return tensor
 
-    def get(self, array: tf.Tensor) -> Array:
-        host: Array = np.asarray(array)
+    def get(self, array: tf.Tensor | Array) -> Array:
+        if isinstance(array, np.ndarray):
+            return array
+        host: Array = np.asarray(array.numpy())  # by itself np.asarray refuses a bfloat16 that stands alone
         return host.astype(np.float32) if host.dtype.itemsize == 2 else host
 
     def wait(self, outputs: Outputs) -> None:  # noqa: ARG002 - TensorFlow waits for devices, not for a tensor
@@ -98,6 +100,7 @@ class TensorflowDevice:
             "could not find device",
             "not implemented",
             "could not satisfy",
+            "not in list of allowed values",  # a dtype of an operator, before there is a node of it
         )
         if isinstance(error, tf.errors.UnimplementedError | NotImplementedError):
             return "unsupported"

@@ -1,4 +1,4 @@
-"""tf.signal in a tf.function."""
+"""tf.signal in a tf.function, and tf.linalg.matmul."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from metalbench.backends.base import Factory, Step
+from metalbench.backends.base import Factory, Step, Unsupported
 from metalbench.backends.tensorflow.device import TensorflowDevice
 from metalbench.workloads.base import Arrays
-from metalbench.workloads.fft import FFTCase
+from metalbench.workloads.fft import NOT_NAIVE, FFTCase, dft_matrix
 
 #: (kind, two-dimensional) → forward and inverse, each over the last axes
 TRANSFORMS = {
@@ -33,5 +33,12 @@ def native(device: TensorflowDevice, case: FFTCase, inputs: Arrays) -> Step:
     return lambda: {"out": transform(x)}
 
 
-VARIANTS: Mapping[str, Factory] = {"native": native}
+def naive(device: TensorflowDevice, case: FFTCase, inputs: Arrays) -> Step:
+    if not case.has_product:
+        raise Unsupported(NOT_NAIVE)
+    x, matrix = device.put(inputs["x"]), device.put(dft_matrix(case.length))
+    return lambda: {"naive": device.product(x, matrix)}
+
+
+VARIANTS: Mapping[str, Factory] = {"native": native, "naive": naive}
 DEFAULT = "native"

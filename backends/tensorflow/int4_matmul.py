@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from metalbench.backends.base import Factory, Step, unsupported
+from metalbench.backends.base import Factory, Step, Told, unsupported
 from metalbench.backends.tensorflow.device import TensorflowDevice
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.int4_matmul import Int4MatmulCase, pack_bytes
@@ -23,13 +23,18 @@ def dequantize(device: TensorflowDevice, case: Int4MatmulCase, inputs: Arrays) -
     product = device.function(unpack_and_multiply, jit=True)
     x, packed = device.put(inputs["x"], case.dtype), device.put(pack_bytes(inputs["codes"]))
     scales, offsets = (device.put(inputs[name][..., None], case.dtype) for name in ("scales", "offsets"))
-    return lambda: {"out": product(x, packed, scales, offsets)}
+    return Told(lambda: {"out": product(x, packed, scales, offsets)}, figures=stored(packed, scales, offsets))
 
 
 def dense(device: TensorflowDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
     x, weights = device.put(inputs["x"], case.dtype), device.put(inputs["weights"], case.dtype)
     product = device.function(lambda x, weights: tf.linalg.matmul(x, weights, transpose_b=True))
-    return lambda: {"dense": product(x, weights)}
+    return Told(lambda: {"dense": product(x, weights)}, figures=stored(weights))
+
+
+def stored(*tensors: tf.Tensor) -> dict[str, float]:
+    """The figure ``weight_bytes``: of the weights and what belongs to them; a tensor's buffer holds its elements and nothing else."""
+    return {"weight_bytes": sum(tensor.dtype.size * tensor.shape.num_elements() for tensor in tensors)}
 
 
 VARIANTS: Mapping[str, Factory] = {

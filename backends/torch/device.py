@@ -26,7 +26,9 @@ class TorchDevice:
         self.wait({})
         return tensor
 
-    def get(self, array: torch.Tensor) -> Array:
+    def get(self, array: torch.Tensor | Array) -> Array:
+        if isinstance(array, np.ndarray):
+            return array
         host = array.detach().float() if array.dtype in LOW_PRECISION else array.detach()
         numpy: Array = host.cpu().numpy()
         return numpy

@@ -1,4 +1,4 @@
-"""torch.fft."""
+"""torch.fft, and the operator @ on complex numbers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import torch
 
-from metalbench.backends.base import Factory, Step
+from metalbench.backends.base import Factory, Step, Unsupported
 from metalbench.backends.torch.device import TorchDevice
 from metalbench.workloads.base import Arrays
-from metalbench.workloads.fft import FFTCase
+from metalbench.workloads.fft import NOT_NAIVE, FFTCase, dft_matrix
 
 
 def native(device: TorchDevice, case: FFTCase, inputs: Arrays) -> Step:
@@ -22,5 +22,12 @@ def native(device: TorchDevice, case: FFTCase, inputs: Arrays) -> Step:
     return lambda: {"out": inverse(forward(x, dim=dim), s=size, dim=dim)}
 
 
-VARIANTS: Mapping[str, Factory] = {"native": native}
+def naive(device: TorchDevice, case: FFTCase, inputs: Arrays) -> Step:
+    if not case.has_product:
+        raise Unsupported(NOT_NAIVE)
+    x, matrix = device.put(inputs["x"]), device.put(dft_matrix(case.length))
+    return lambda: {"naive": device.product(x, matrix)}
+
+
+VARIANTS: Mapping[str, Factory] = {"native": native, "naive": naive}
 DEFAULT = "native"

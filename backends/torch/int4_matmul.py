@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from metalbench.backends.base import Factory, Step, Unsupported
+from metalbench.backends.base import Factory, Step, Told, Unsupported
 from metalbench.backends.torch.device import TorchDevice
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.int4_matmul import Int4MatmulCase, pack_bytes
@@ -29,7 +29,7 @@ def native(device: TorchDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
         codes = device.put(inputs["codes"])
         packed = aten._convert_weight_to_int4pack((codes[:, ::2] << 4) | codes[:, 1::2], INNER_TILES)  # noqa: SLF001 - as above
         product = aten._weight_int4pack_mm  # noqa: SLF001 - as above
-    return lambda: {"out": product(x, packed, case.group, pairs)}
+    return Told(lambda: {"out": product(x, packed, case.group, pairs)}, figures=stored(packed, pairs))
 
 
 def unpack_and_multiply(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
@@ -44,12 +44,17 @@ def dequantize(device: TorchDevice, case: Int4MatmulCase, inputs: Arrays) -> Ste
     product = torch.compile(unpack_and_multiply, fullgraph=True, dynamic=False)
     x, packed = device.put(inputs["x"], case.dtype), device.put(pack_bytes(inputs["codes"]))
     scales, offsets = (device.put(inputs[name], case.dtype).unsqueeze(-1) for name in ("scales", "offsets"))
-    return lambda: {"out": product(x, packed, scales, offsets)}
+    return Told(lambda: {"out": product(x, packed, scales, offsets)}, figures=stored(packed, scales, offsets))
 
 
 def dense(device: TorchDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
     x, weights = device.put(inputs["x"], case.dtype), device.put(inputs["weights"], case.dtype)
-    return lambda: {"dense": x @ weights.T}
+    return Told(lambda: {"dense": x @ weights.T}, figures=stored(weights))
+
+
+def stored(*arrays: torch.Tensor) -> dict[str, float]:
+    """The figure ``weight_bytes``: of the memory behind the weights and what belongs to them."""
+    return {"weight_bytes": sum(array.untyped_storage().nbytes() for array in arrays)}
 
 
 VARIANTS: Mapping[str, Factory] = {"native": native, "dequantize": dequantize, "dense": dense}

@@ -40,7 +40,9 @@ def _work(summary: Summary, share: float | None) -> Facts:
     seconds = summary.median / 1e9 if summary.median else None
     flops = Quantity(summary.flops / seconds if summary.flops and seconds else None, "flops")
     bandwidth = Quantity(summary.bytes / seconds if summary.bytes and seconds else None, "bandwidth")
+    rates = [(unit, f"{Quantity((n / seconds, unit), 'rate')}, {n} a call") for unit, n in summary.amounts.items() if seconds]
     return [
+        *rates,
         ("fraction of the measured peak", _percent(share) if share is not None else ""),
         ("arithmetic", f"{flops}, {summary.flops} operations a call" if summary.flops else ""),
         ("traffic", f"{bandwidth}, {Quantity(summary.bytes, 'bytes')} a call at the least" if summary.bytes else ""),

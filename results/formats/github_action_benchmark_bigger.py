@@ -1,4 +1,4 @@
-"""For github-action-benchmark with ``tool: customBiggerIsBetter``: calls per second, and FLOP/s where the work is counted in them."""
+"""For github-action-benchmark with ``tool: customBiggerIsBetter``: calls per second, and FLOP/s and tokens/s where they are known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from metalbench.results.summary import Summary
 
 
 def write(runs: Iterable[Recorded]) -> Iterator[bytes]:
-    """One run: two entries a right cell."""
+    """One run: an entry for each rate of a right cell."""
     _, summaries = right_cells(runs, "github-action-benchmark-bigger")
     entries = [entry for summary in summaries for entry in _entries(summary)]
     yield msgspec.json.format(msgspec.json.encode(entries), indent=1) + b"\n"
@@ -22,7 +22,8 @@ def _entries(summary: Summary) -> Iterator[Entry]:
     if summary.time is None:
         return
     median, low, high = summary.time
-    for what, unit, work in (("calls", "calls/s", 1), ("work", "FLOP/s", summary.flops)):
+    amounts = ((what, f"{what}/s", amount) for what, amount in summary.amounts.items())
+    for what, unit, work in (("calls", "calls/s", 1), ("work", "FLOP/s", summary.flops), *amounts):
         if work:
             scatter = f"{work * 1e9 / high:.6g} … {work * 1e9 / low:.6g}" if low and high else ""
             name = f"{cell_name(summary.cell)}/{what}"

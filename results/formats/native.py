@@ -43,6 +43,7 @@ def _cell(summary: Summary) -> dict[str, Any]:
         "tolerance": summary.tolerance,
         "flops": summary.flops,
         "bytes": summary.bytes,
+        "amounts": summary.amounts,
         "device_peak_bytes": summary.device_peak,
         "process_peak_bytes": memory.process_peak if memory else None,
         "device_median_ns": summary.device_time,

@@ -61,6 +61,15 @@ def test_every_variant_and_its_memory_in_a_fresh_process(small):
         assert second["memory"] is None
 
 
+def test_where_memory_matters_little_no_process_is_started_for_it(bench):
+    case = ("--case", "operator=add", "--case", "dtype=float32")
+    only = ("--workload", "operators", "--backend", "mlx-cpu", "--launches", "1", "--budget", "0.05")
+    result = bench("run", "--suite", "standard", *only, *case, "--json", "out.json")
+    assert result.returncode == 0, result.stderr
+    (cell,) = strict((bench.folder / "out.json").read_text("utf-8"))["cells"]
+    assert cell["launches"][0]["memory"]["process_shared"]
+
+
 @pytest.mark.parametrize("protocol", ["latency", "throughput", "latency-cold"])
 def test_protocols_are_kept_apart(small, protocol):
     assert small(*SMALL, "--protocol", protocol, "--json", "out.json").returncode == 0

@@ -9,9 +9,17 @@ import pytest
 from metalbench.harness.catalog import Catalog
 from metalbench.workloads.amp_step import AmpStepCase
 from metalbench.workloads.attention import AttentionCase
+from metalbench.workloads.custom_op import CustomOpCase
+from metalbench.workloads.dispatch import DispatchCase
 from metalbench.workloads.fft import FFTCase
 from metalbench.workloads.int4_matmul import Int4MatmulCase
+from metalbench.workloads.kv_cache import KvCacheCase
+from metalbench.workloads.lora_step import LoraStepCase
+from metalbench.workloads.operators import OperatorsCase
+from metalbench.workloads.quantized_matmul import QuantizedMatmulCase
 from metalbench.workloads.roofline import RooflineCase
+from metalbench.workloads.transfer import TransferCase
+from metalbench.workloads.transformer_block import TransformerBlockCase
 
 CATALOG = Catalog()
 ACCELERATOR = os.environ.get("CONTRACT_ACCELERATOR", "")  #: "metal" or "cuda" runs the contracts there instead of on the CPU
@@ -31,6 +39,10 @@ def int4(dtype, m, group):
     return Int4MatmulCase(dtype=dtype, m=m, n=64, k=1024, group=group)
 
 
+def quantized(dtype, scheme, group, weights="even"):
+    return QuantizedMatmulCase(dtype=dtype, m=16, n=64, k=1024, group=group, scheme=scheme, weights=weights)
+
+
 def amp_step(dtype):
     return AmpStepCase(dtype=dtype, batch=32, width=64, hidden=128, blocks=1, classes=32)
 
@@ -39,13 +51,61 @@ def roofline(kind, dtype, size):
     return RooflineCase(kind=kind, dtype=dtype, size=size)
 
 
+def custom_op(dtype, size):
+    return CustomOpCase(dtype=dtype, size=size)
+
+
+def dispatch(kind):
+    return DispatchCase(kind=kind)
+
+
+def transfer(direction, size):
+    return TransferCase(direction=direction, size=size)
+
+
+def block(dtype, queries, context):
+    shape = {"batch": 2, "width": 128, "heads": 4, "kv_heads": 2, "hidden": 192}
+    return TransformerBlockCase(dtype=dtype, **shape, queries=queries, context=context)
+
+
+def lora_step(dtype, base, **changes):
+    shape = {"layers": 2, "width": 64, "heads": 4, "kv_heads": 2, "hidden": 128, "vocabulary": 96, "block": 16, "batch": 2}
+    return LoraStepCase(dtype=dtype, base=base, **(shape | changes))
+
+
+def kv_cache(dtype, tokens=6, capacity=8, heads=4, kv_heads=2, head_size=16, batch=2):
+    shape = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "head_size": head_size}
+    return KvCacheCase(dtype=dtype, **shape, tokens=tokens, capacity=capacity)
+
+
+def operator(name, dtype):
+    return OperatorsCase(operator=name, dtype=dtype)
+
+
 #: One telling case a dtype: for variants that take seconds to compile, and for planted faults.
 TELLING = {
     "attention": [attention(dtype, 4, 2, 16, 64, causal=True) for dtype in DTYPES],
     "fft": [fft("complex", 1, 64, "forward"), fft("real", 12, 45, "roundtrip")],
     "int4_matmul": [int4(dtype, 16, 64) for dtype in DTYPES],
+    "quantized_matmul": [
+        quantized("float32", "int4", 64),
+        quantized("float16", "lookup4", 16, "clustered"),
+        quantized("bfloat16", "int8", 1024),
+    ],
     "amp_step": [amp_step(dtype) for dtype in DTYPES],
     "roofline": [roofline(kind, dtype, 256) for kind in ("matmul", "copy") for dtype in DTYPES],
+    "custom_op": [custom_op(dtype, 1000) for dtype in DTYPES],
+    "dispatch": [dispatch(kind) for kind in ("empty", "tiny")],
+    "transfer": [transfer(direction, 1000) for direction in ("to_device", "to_host")],
+    "transformer_block": [block("float32", 16, 0), block("float16", 8, 40), block("bfloat16", 1, 40)],
+    "lora_step": [
+        lora_step("float32", "dense"),
+        lora_step("float32", "int8"),
+        lora_step("bfloat16", "dense"),
+        lora_step("bfloat16", "int4"),
+    ],
+    "kv_cache": [kv_cache(dtype) for dtype in DTYPES],
+    "operators": [operator("conv2d", "float32"), operator("softmax", "float16"), operator("topk", "bfloat16")],
 }
 #: What is quick to build is tried in every shape.
 THOROUGH = {
@@ -64,8 +124,18 @@ THOROUGH = {
         for direction in ("forward", "roundtrip")
     ],
     "int4_matmul": [int4(dtype, m, group) for dtype in DTYPES for m in (1, 16) for group in (32, 64, 128)],
+    "quantized_matmul": [
+        quantized(dtype, scheme, group) for dtype in DTYPES for scheme, group in (("int8", 1024), ("int4", 128), ("lookup4", 16))
+    ],
     "amp_step": [],
     "roofline": [roofline(kind, dtype, size) for dtype in DTYPES for kind, size in (("copy", 100_003), ("matmul", 63))],
+    "custom_op": [custom_op(dtype, 100_003) for dtype in DTYPES],
+    "dispatch": [],
+    "transfer": [transfer(direction, size) for direction in ("to_device", "to_host") for size in (1, 100_003)],
+    "transformer_block": [],
+    "lora_step": [lora_step("float32", "int4")],
+    "kv_cache": [kv_cache("float32", tokens=9, capacity=9, kv_heads=4)],
+    "operators": [],  # test_operators.py tries them all
 }
 SLOW_TO_BUILD = {"compiled", "dequantize", "eager"}
 
@@ -91,7 +161,7 @@ def verdict(framework, workload, case, variant, *, inputs=None, built_as=None):
     true_inputs, reference = data(workload, case)
     step = CATALOG.implementation(framework, workload).variants[variant](device, built_as or case, inputs or true_inputs)
     outputs = []
-    for _ in range(own.checked_calls):
+    for _ in range(own.calls_checked(case)):
         out = step()
         device.wait(out)
         outputs.append({name: np.array(device.get(array)) for name, array in out.items()})

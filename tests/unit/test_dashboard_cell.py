@@ -102,6 +102,12 @@ def test_the_fraction_of_the_peak_is_of_its_own_column_in_its_own_run(tmp_path):
     assert not [line for line in root.iter("code") if "roofline" in text(line)]
 
 
+def test_it_says_how_many_tokens_a_second(tmp_path):
+    assert facts(shown(tmp_path, launches(FUSED, 7e6, amounts={"tokens": 512})))["tokens"] == "72400 tokens/s, 512 a call"
+    (tmp_path / "without").mkdir()
+    assert "tokens" not in facts(shown(tmp_path / "without", launches(FUSED, 7e6)))
+
+
 def test_without_peaks_the_page_says_what_measures_them(tmp_path):
     root = shown(tmp_path, launches(FUSED, 1e6))
     assert "fraction of the measured peak" not in facts(root)

@@ -447,6 +447,13 @@ def test_github_action_benchmark_both_ways():
     ]
 
 
+def test_what_a_call_gets_through_is_a_rate_of_its_own():
+    records = [timed(CELL, launch, spans, amounts={"tokens": 6}) for launch, spans in enumerate(LAUNCHES)]
+    *_, entry = strict(written("github-action-benchmark-bigger", (make_run([CELL]), records)))
+    assert entry["name"].endswith("/tokens")
+    assert (entry["unit"], entry["value"]) == ("tokens/s", pytest.approx(6e9 / 120))
+
+
 def test_bencher_metric_format():
     document = strict(written("bencher", MEASURED))
     (metrics,) = document.values()

@@ -98,6 +98,19 @@ def test_inputs_are_made_once_and_read_back_byte_for_byte(tmp_path):
         inputs["x"][0] = 0
 
 
+def test_an_edit_of_a_workloads_code_makes_new_inputs(tmp_path):
+    workload, source = CATALOG.workload("fft"), tmp_path / "fft.py"
+    case, cache = next(iter(workload.cases("quick"))), tmp_path / "cache"
+    source.write_text("# as it was")
+    first = prepare(workload, case, 0, source, cache)
+    (tmp_path / "_other.py").write_text("# of another workload")
+    assert prepare(workload, case, 0, source, cache) == first
+    (tmp_path / "_fft_tables.py").write_text("# its own")
+    second = prepare(workload, case, 0, source, cache)
+    source.write_text("# as it is")
+    assert len({first, second, prepare(workload, case, 0, source, cache)}) == 3
+
+
 def test_a_half_made_folder_never_shows(tmp_path, monkeypatch):
     workload, source = CATALOG.workload("fft"), CATALOG.workload_files["fft"]
     case = next(iter(workload.cases("quick")))

@@ -173,6 +173,16 @@ def test_wrong_cells_take_part_in_no_ratio_and_every_tie_is_marked():
     assert next(text for text in relative[0] if text.endswith("×"))[:3] in {"0.5", "0.4"}
 
 
+def test_a_rate_of_what_a_call_gets_through_stands_beside_the_others():
+    """512 tokens in 41.6 ms; and as little as one in 8 s."""
+    (fields,) = marks([timed(make_cell(), 0, [41.6e6], amounts={"tokens": 512})])
+    assert "12300 tokens/s" in fields
+    (slow,) = marks([timed(make_cell(), 0, [8e9], amounts={"tokens": 1})])
+    assert "0.12 tokens/s" in slow
+    (without,) = marks([timed(make_cell(), 0, [8e9])])
+    assert not any("tokens" in text for text in without)
+
+
 def test_drift_and_the_incredible_are_marked():
     cell = make_cell()
     steady = {"sentinel_before_ns": 100, "sentinel_after_ns": 105}
