@@ -71,7 +71,7 @@ OPERATORS: Mapping[str, Callable[..., jax.Array]] = {
     "cholesky": jnp.linalg.cholesky,
     "inverse": jnp.linalg.inv,
 }
-#: What JAX leaves to libraries of layers and losses, such as Flax and Optax, or to the reader.
+#: Much of this JAX leaves to libraries of layers and losses, such as Flax and Optax.
 LACKING: Mapping[str, str] = {
     "softshrink": "jax.nn has softshrink neither by this name nor by another",
     "linear": "jnp.matmul and an addition are two",
