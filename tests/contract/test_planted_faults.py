@@ -52,6 +52,7 @@ def test_attention_aligned_at_the_upper_left(framework):
         ("dispatch", "x"),
         ("transfer", "x"),
         ("operators", "x"),
+        ("kv_cache", "x"),
         ("lora_step", "embedding"),
     ],
 )

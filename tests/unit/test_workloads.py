@@ -54,6 +54,7 @@ def test_the_standard_suite_has_what_the_workload_promises(name):
         "lora_step": {"dtype": {"float32", "bfloat16"}, "base": {"dense", "int8", "int4"}},
         "custom_op": {"dtype": {"float32", "float16", "bfloat16"}},
         "operators": {"dtype": {"float32", "float16", "bfloat16"}, "operator": set(judgements())},
+        "kv_cache": {"dtype": {"float32", "float16", "bfloat16"}, "tokens": {32, 64, 128}},
         "dispatch": {"kind": {"empty", "tiny"}},
         "transfer": {"direction": {"to_device", "to_host"}, "size": {1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26}},
     }[name]
