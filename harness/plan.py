@@ -37,7 +37,7 @@ SUITES: Mapping[Suite, Defaults] = {
     "quick": Defaults(3, 0.2, 120, every_variant=False, about="a few telling cases of each workload, default variants: three minutes"),
     "standard": Defaults(5, 1.0, 300, every_variant=True, about="sized for a laptop's GPU, every variant and dtype"),
     "large": Defaults(5, 2.0, 600, every_variant=True, about="sized for a data-centre GPU, every variant and dtype"),
-    "documents": Defaults(5, 0.2, 300, every_variant=True, about="what the source documents' claims compare: `bench claims`"),
+    "documents": Defaults(3, 0.2, 300, every_variant=True, about="what the source documents' claims compare: `bench claims`"),
 }
 
 
