@@ -32,6 +32,7 @@ COMBINATIONS = [
 UNSUPPORTED = {
     ("jax", "int4_matmul", "native", None): "no operator",
     ("tensorflow", "int4_matmul", "native", None): "no operator",
+    **{(framework, "int4_matmul", "kernel", None): "no hand-written kernel" for framework in FRAMEWORKS},
     ("jax", "attention", "fused", "float16"): "is not supported by dot_general on CPU",
 }
 #: Releases before which that was otherwise.
