@@ -56,6 +56,7 @@ class Int4Matmul(Workload[Int4MatmulCase]):
         "native": "the framework's 4-bit operator on packed weights",
         "dequantize": "unpack packed weights, then a dense product",
         "dense": "the unquantized weights, as the yardstick",
+        "kernel": "a hand-written kernel of this project for few rows, on the weights packed two a byte",
     }
 
     def cases(self, suite: Suite) -> Iterable[Int4MatmulCase]:

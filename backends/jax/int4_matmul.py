@@ -49,5 +49,6 @@ VARIANTS: Mapping[str, Factory] = {
     "native": unsupported("JAX has no operator that multiplies by packed 4-bit weights with scales by group"),
     "dequantize": dequantize,
     "dense": dense,
+    "kernel": unsupported("there is no hand-written kernel for JAX"),
 }
 DEFAULT = "dequantize"

@@ -8,6 +8,7 @@ import mlx.core as mx
 
 from metalbench.backends.base import Factory, Step, Told
 from metalbench.backends.mlx.device import MlxDevice
+from metalbench.kernels.binding import binding
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.int4_matmul import Int4MatmulCase, pack_bytes
 
@@ -38,6 +39,13 @@ def stored(*arrays: mx.array) -> dict[str, float]:
     return {"weight_bytes": sum(array.nbytes for array in arrays)}
 
 
+def kernel(device: MlxDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
+    product = binding("int4_matmul", "mlx", device.kind).int4_matmul
+    x, packed = device.put(inputs["x"], case.dtype), device.put(pack_bytes(inputs["codes"]))
+    scales, offsets = (device.put(inputs[name], case.dtype) for name in ("scales", "offsets"))
+    return lambda: {"out": product(x, packed, scales, offsets)}
+
+
 def _packed(device: MlxDevice, case: Int4MatmulCase, inputs: Arrays) -> list[mx.array]:
     """x, the codes eight to a 32-bit word (the first in the lowest bits), scales, and offsets, which MLX calls biases."""
     words = pack_bytes(inputs["codes"]).view("<u4")
@@ -49,5 +57,5 @@ def _packed(device: MlxDevice, case: Int4MatmulCase, inputs: Arrays) -> list[mx.
     ]
 
 
-VARIANTS: Mapping[str, Factory] = {"native": native, "dequantize": dequantize, "dense": dense}
+VARIANTS: Mapping[str, Factory] = {"native": native, "dequantize": dequantize, "dense": dense, "kernel": kernel}
 DEFAULT = "native"

@@ -41,5 +41,6 @@ VARIANTS: Mapping[str, Factory] = {
     "native": unsupported("TensorFlow has no operator that multiplies by packed 4-bit weights with scales by group"),
     "dequantize": dequantize,
     "dense": dense,
+    "kernel": unsupported("there is no hand-written kernel for TensorFlow"),
 }
 DEFAULT = "dequantize"

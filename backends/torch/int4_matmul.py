@@ -8,6 +8,7 @@ import torch
 
 from metalbench.backends.base import Factory, Step, Told, Unsupported
 from metalbench.backends.torch.device import TorchDevice
+from metalbench.kernels.binding import binding
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.int4_matmul import Int4MatmulCase, pack_bytes
 
@@ -57,5 +58,12 @@ def stored(*arrays: torch.Tensor) -> dict[str, float]:
     return {"weight_bytes": sum(array.untyped_storage().nbytes() for array in arrays)}
 
 
-VARIANTS: Mapping[str, Factory] = {"native": native, "dequantize": dequantize, "dense": dense}
+def kernel(device: TorchDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
+    product = binding("int4_matmul", "torch", device.kind).int4_matmul
+    x, packed = device.put(inputs["x"], case.dtype), device.put(pack_bytes(inputs["codes"]))
+    scales, offsets = (device.put(inputs[name], case.dtype) for name in ("scales", "offsets"))
+    return lambda: {"out": product(x, packed, scales, offsets)}
+
+
+VARIANTS: Mapping[str, Factory] = {"native": native, "dequantize": dequantize, "dense": dense, "kernel": kernel}
 DEFAULT = "native"

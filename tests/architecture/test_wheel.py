@@ -53,6 +53,7 @@ def test_nothing_of_ours_lies_beside_the_package(place):
         assert not (site / name).exists()
     assert (site / "metalbench" / "backends" / "torch" / "backend.toml").exists()
     assert (site / "metalbench" / "results" / "templates" / "report.html").exists()
+    assert (site / "metalbench" / "kernels" / "int4_matmul" / "int4_matmul.metal").exists()
     assert (site / "metalbench" / "py.typed").exists()
     assert (site / "metalbench" / "harness" / "locks" / "jax-metal.darwin.txt").exists()
 
