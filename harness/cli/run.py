@@ -44,7 +44,7 @@ def run(
     case: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only cases with this parameter. [repeatable]")] = None,
     variant: Annotated[list[str] | None, typer.Option(metavar="NAME", help="These variants instead of the suite's. [repeatable]")] = None,
     protocol: Annotated[Protocol, typer.Option(help="Wait after every call, or once for many; caches warm, or cold.")] = Protocol.latency,
-    launches: Annotated[int | None, typer.Option(min=1, help="Fresh processes per cell.", show_default="3 in quick and documents, else 5")] = None,
+    launches: Annotated[int | None, typer.Option(min=1, help="Fresh processes per cell.", show_default="3 or 5, by suite")] = None,
     budget: Annotated[float | None, typer.Option(metavar="S", help="Seconds of sampling per cell and launch.", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Fixes the order and the inputs.", show_default="order at random")] = None,
     label: Annotated[str, typer.Option(metavar="TEXT", help="A name for the run, to find it by.", show_default=False)] = "",
