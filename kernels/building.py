@@ -29,7 +29,7 @@ def library(source: Path, instance: str, compiler: tuple[str, ...] = CUDA, inclu
         raise Unsupported(f"the kernel {source.name} needs the compiler {compiler[0]}, which is not on the PATH")
     text = f'#include "{source.name}"\n{instance}\n'
     headers = [file.read_bytes() for file in sorted(source.parent.iterdir()) if file.suffix in {".cu", ".cuh", ".cpp", ".h"}]
-    stamp = os.stat(found)
+    stamp = Path(found).stat()
     parts = [text, repr((compiler, found, stamp.st_mtime_ns, included)), *(header.decode() for header in headers)]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     built = _folder() / f"{source.stem}-{key}.so"

@@ -38,6 +38,7 @@ class CustomOp(Workload[CustomOpCase]):
         "composed": "sign, absolute value, difference, maximum and product, one after the other",
         "compiled": "the same through the framework's compiler",
         "fallback": "copied to the CPU, computed there, copied back",
+        "kernel": "a hand-written kernel of this project",
     }
 
     def cases(self, suite: Suite) -> Iterable[CustomOpCase]:

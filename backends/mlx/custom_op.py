@@ -9,6 +9,7 @@ from mlx import nn
 
 from metalbench.backends.base import Factory, Outputs, Step, Unsupported
 from metalbench.backends.mlx.device import MlxDevice
+from metalbench.kernels.binding import binding
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.custom_op import LAMBDA, NOWHERE, CustomOpCase
 
@@ -46,5 +47,11 @@ def fallback(device: MlxDevice, case: CustomOpCase, inputs: Arrays) -> Step:
     return step
 
 
-VARIANTS: Mapping[str, Factory] = {"builtin": builtin, "composed": composed, "compiled": compiled, "fallback": fallback}
+def kernel(device: MlxDevice, case: CustomOpCase, inputs: Arrays) -> Step:
+    softshrink = binding("softshrink", "mlx", device.kind).softshrink
+    x = device.put(inputs["x"], case.dtype)
+    return lambda: {"out": softshrink(x, LAMBDA)}
+
+
+VARIANTS: Mapping[str, Factory] = {"builtin": builtin, "composed": composed, "compiled": compiled, "fallback": fallback, "kernel": kernel}
 DEFAULT = "builtin"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
-from metalbench.backends.base import Factory, Outputs, Step, Unsupported
+from metalbench.backends.base import Factory, Outputs, Step, Unsupported, unsupported
 from metalbench.backends.tensorflow.device import TensorflowDevice
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.custom_op import LAMBDA, NOWHERE, CustomOpCase
@@ -54,5 +54,11 @@ def fallback(device: TensorflowDevice, case: CustomOpCase, inputs: Arrays) -> St
     return step
 
 
-VARIANTS: Mapping[str, Factory] = {"builtin": builtin, "composed": composed, "compiled": compiled, "fallback": fallback}
+VARIANTS: Mapping[str, Factory] = {
+    "builtin": builtin,
+    "composed": composed,
+    "compiled": compiled,
+    "fallback": fallback,
+    "kernel": unsupported("there is no hand-written kernel for TensorFlow"),
+}
 DEFAULT = "builtin"

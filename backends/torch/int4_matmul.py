@@ -59,10 +59,10 @@ def stored(*arrays: torch.Tensor) -> dict[str, float]:
 
 
 def kernel(device: TorchDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
-    product = binding("int4_matmul", "torch", device.kind).int4_matmul
-    x, packed = device.put(inputs["x"], case.dtype), device.put(pack_bytes(inputs["codes"]))
-    scales, offsets = (device.put(inputs[name], case.dtype) for name in ("scales", "offsets"))
-    return lambda: {"out": product(x, packed, scales, offsets)}
+    by_weights = binding("int4_matmul", "torch", device.kind).by_weights
+    x = device.put(inputs["x"], case.dtype)
+    product = by_weights(case.dtype, inputs["codes"], inputs["scales"], inputs["offsets"])
+    return lambda: {"out": product(x)}
 
 
 VARIANTS: Mapping[str, Factory] = {"native": native, "dequantize": dequantize, "dense": dense, "kernel": kernel}

@@ -14,6 +14,7 @@ from metalbench.harness.repro.scopes import bound, bound_name
 from metalbench.harness.repro.texts import Text, bare
 
 OURS = "metalbench."
+KERNELS = f"{OURS}kernels."
 
 
 class Import(NamedTuple):
@@ -75,6 +76,8 @@ class Modules:
         return name in self._files or name.startswith(OURS)
 
     def __getitem__(self, name: str) -> Module:
+        if name.startswith(KERNELS):
+            raise UsageError("A hand-written kernel is not cut out of its folder; give the folder in kernels/ with the report.")
         if name not in self._read:
             path = self._files.get(name) or PACKAGE.joinpath(*name.removeprefix(OURS).split(".")).with_suffix(".py")
             try:

@@ -18,7 +18,8 @@ HANDLER = """
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
 
-static ffi::Error call(cudaStream_t stream, ffi::AnyBuffer x, ffi::AnyBuffer codes, ffi::AnyBuffer parameters, ffi::Result<ffi::AnyBuffer> out) {{
+static ffi::Error call(
+    cudaStream_t stream, ffi::AnyBuffer x, ffi::AnyBuffer codes, ffi::AnyBuffer parameters, ffi::Result<ffi::AnyBuffer> out) {{
   const int m = x.dimensions()[0], k = x.dimensions()[1], n = out->dimensions()[1];
   const int error = launch<{}, {}, {}, {}, {}>(
       x.untyped_data(), codes.untyped_data(), parameters.untyped_data(), out->untyped_data(), m, n, k, stream);
@@ -42,7 +43,7 @@ def registered(dtype: DType, group: int, rows: int) -> str:
     return name
 
 
-def int4_matmul(dtype: DType, codes: Array, scales: Array, offsets: Array) -> Callable[[jax.Array], jax.Array]:
+def by_weights(dtype: DType, codes: Array, scales: Array, offsets: Array) -> Callable[[jax.Array], jax.Array]:
     """(x [m, k] in ``dtype`` → [m, n]) for codes uint8 [n, k], scales and offsets [n, k / group], of NumPy."""
     n, group = codes.shape[0], codes.shape[1] // scales.shape[1]
     packed, parameters = jnp.asarray(tiled_codes(codes)), jnp.asarray(tiled_parameters(scales, offsets, group), dtype)

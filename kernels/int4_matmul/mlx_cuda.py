@@ -32,7 +32,7 @@ def kernel(dtype: DType, group: int, rows: int) -> Any:
     )
 
 
-def int4_matmul(dtype: DType, codes: Array, scales: Array, offsets: Array) -> Callable[[mx.array], mx.array]:
+def by_weights(dtype: DType, codes: Array, scales: Array, offsets: Array) -> Callable[[mx.array], mx.array]:
     """(x [m, k] in ``dtype`` → [m, n]) for codes uint8 [n, k], scales and offsets [n, k / group], of NumPy."""
     n, group = codes.shape[0], codes.shape[1] // scales.shape[1]
     packed, parameters = mx.array(tiled_codes(codes)), mx.array(tiled_parameters(scales, offsets, group)).astype(getattr(mx, dtype))

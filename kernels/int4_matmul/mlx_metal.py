@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 
 from metalbench.kernels.int4_matmul import layout
+from metalbench.workloads.base import Array, DType
+from metalbench.workloads.int4_matmul import pack_bytes
 
 SOURCE = Path(__file__).with_name("int4_matmul.metal").read_text("utf-8")
 BODY = """
@@ -48,3 +51,10 @@ def int4_matmul(x: mx.array, codes: mx.array, scales: mx.array, offsets: mx.arra
         output_dtypes=[x.dtype],
     )
     return out
+
+
+def by_weights(dtype: DType, codes: Array, scales: Array, offsets: Array) -> Callable[[mx.array], mx.array]:
+    """(x [m, k] on the device in ``dtype`` → [m, n]) for codes uint8 [n, k], scales and offsets [n, k / group], of NumPy."""
+    packed = mx.array(pack_bytes(codes))
+    parameters = [mx.array(array).astype(getattr(mx, dtype)) for array in (scales, offsets)]
+    return lambda x: int4_matmul(x, packed, *parameters)

@@ -37,7 +37,8 @@ def tiled_codes(codes: Array) -> Array:
     padded = np.zeros((rows * TILE_ROWS, tiles * TILE_K), np.uint32)
     padded[:n, :k] = codes
     axes = padded.reshape(rows, 2, 8, tiles, 2, 4, 2, 2, 2)  # tile; upper or lower, row; tile, half, quarter, step, pair, even or odd
-    words = axes.transpose(0, 3, 2, 5, 4, 6, 7, 1, 8)  # tile, tile; row, quarter: a lane; half, step: a word; pair, upper or lower, even or odd
+    # tile, tile; row, quarter: a lane; half, step: a word; pair, upper or lower, even or odd
+    words = axes.transpose(0, 3, 2, 5, 4, 6, 7, 1, 8)
     pair, lower, odd = np.ogrid[:2, :2, :2]
     shifts = (4 * (2 * pair + lower + 4 * odd)).astype(np.uint32)
     packed: Array = np.bitwise_or.reduce(words << shifts, axis=(-3, -2, -1)).reshape(rows, tiles, 32, 4)
@@ -45,7 +46,7 @@ def tiled_codes(codes: Array) -> Array:
 
 
 def tiled_parameters(scales: Array, offsets: Array, group: int) -> Array:
-    """float32 [n, k / group] twice → float32 [n / 16, k / group, 16, 2], padded with zeros to whole tiles: scale and offset side by side."""
+    """float32 [n, k / group] twice → float32 [n / 16, k / group, 16, 2], padded with zeros to whole tiles, the scale first."""
     n, groups = scales.shape
     rows, all_groups = -(-n // TILE_ROWS), -(-groups * group // TILE_K) * TILE_K // group
     padded = np.zeros((rows * TILE_ROWS, all_groups, 2), np.float32)

@@ -14,7 +14,8 @@ from metalbench.kernels.int4_matmul.tensor_cores import template, tiled_codes, t
 from metalbench.workloads.base import Array, DType
 
 SOURCE = Path(__file__).with_name("int4_matmul.cu")
-START = """extern "C" int start(const void* x, const void* codes, const void* parameters, void* out, int m, int n, int k, cudaStream_t stream) {{
+START = """extern "C" int start(
+    const void* x, const void* codes, const void* parameters, void* out, int m, int n, int k, cudaStream_t stream) {{
   return launch<{}, {}, {}, {}, {}>(x, codes, parameters, out, m, n, k, stream);
 }}"""
 
@@ -27,7 +28,7 @@ def starter(dtype: DType, group: int, rows: int) -> Callable[..., int]:
     return start
 
 
-def int4_matmul(dtype: DType, codes: Array, scales: Array, offsets: Array) -> Callable[[torch.Tensor], torch.Tensor]:
+def by_weights(dtype: DType, codes: Array, scales: Array, offsets: Array) -> Callable[[torch.Tensor], torch.Tensor]:
     """(x [m, k] on the device in ``dtype`` → [m, n]) for codes uint8 [n, k], scales and offsets [n, k / group], of NumPy."""
     (n, k), group = codes.shape, codes.shape[1] // scales.shape[1]
     packed = torch.tensor(tiled_codes(codes).view("int32"), device="cuda")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from metalbench.kernels.int4_matmul import layout
+from metalbench.workloads.base import Array, DType
+from metalbench.workloads.int4_matmul import pack_bytes
 
 SOURCE = Path(__file__).with_name("int4_matmul.metal").read_text("utf-8")
 TYPES = {torch.float32: "float", torch.float16: "half", torch.bfloat16: "bfloat"}
@@ -33,3 +36,10 @@ def int4_matmul(x: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor, offs
     run = compiled(x.dtype, k // scales.shape[1], how.rows, how.columns, how.simdgroups)
     run(x, codes, scales, offsets, out, m, n, k, threads=how.grid, group_size=how.threadgroup)
     return out
+
+
+def by_weights(dtype: DType, codes: Array, scales: Array, offsets: Array) -> Callable[[torch.Tensor], torch.Tensor]:
+    """(x [m, k] on the device in ``dtype`` → [m, n]) for codes uint8 [n, k], scales and offsets [n, k / group], of NumPy."""
+    packed = torch.tensor(pack_bytes(codes), device="mps")
+    parameters = [torch.tensor(array).to("mps", getattr(torch, dtype)) for array in (scales, offsets)]
+    return lambda x: int4_matmul(x, packed, *parameters)

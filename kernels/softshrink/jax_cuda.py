@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas
@@ -10,6 +12,7 @@ from jax.experimental.pallas import triton
 ELEMENTS, WARPS = 2048, 4  #: of a program: the fastest of those tried on an H200
 
 
+@partial(jax.jit, static_argnames=("threshold", "interpret"))
 def softshrink(x: jax.Array, threshold: float = 0.5, *, interpret: bool = False) -> jax.Array:
     """x in float32, float16 or bfloat16, of any shape → the same shape and dtype. ``threshold`` ≥ 0. Interpreted, it needs no GPU."""
     if not x.size:  # CUDA starts no empty grid

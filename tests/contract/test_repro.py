@@ -11,6 +11,7 @@ from support.cases import ACCELERATOR, CATALOG, FRAMEWORKS, SLOW_TO_BUILD, TELLI
 from support.scripts import cell_of, run_alone, script_of
 
 from metalbench.backends.base import StatefulStep
+from metalbench.harness.errors import UsageError
 
 BACKENDS = {
     framework: next(f"{own.prefix}-{kind}" for kind, device in own.devices.items() if device.accelerator == ACCELERATOR)
@@ -22,6 +23,7 @@ CELLS = [
     for framework in FRAMEWORKS
     for workload in TELLING
     for variant in CATALOG.workload(workload).variants
+    if variant != "kernel"
 ]
 
 
@@ -54,6 +56,13 @@ def is_alone(text):
 @pytest.mark.parametrize(("framework", "workload", "variant"), CELLS)
 def test_a_script_is_whole_and_does_not_know_us(framework, workload, variant):
     assert is_alone(written(framework, workload, TELLING[workload][0], variant))
+
+
+@pytest.mark.parametrize("workload", ["custom_op", "int4_matmul"])
+@pytest.mark.parametrize("framework", ["torch", "jax", "mlx"])
+def test_a_hand_written_kernel_is_not_cut_out(framework, workload):
+    with pytest.raises(UsageError, match="give the folder in kernels/"):
+        written(framework, workload, TELLING[workload][0], "kernel")
 
 
 @pytest.mark.parametrize("protocol", ["throughput", "latency-cold", "throughput-cold"])
