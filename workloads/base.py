@@ -82,8 +82,6 @@ class Workload(ABC, Generic[C]):
     case_type: ClassVar[type[Case]]
     #: name → what it means; every backend answers for each of them, if only by saying why it can't
     variants: ClassVar[Mapping[str, str]]
-    #: how many consecutive calls from a fresh state are checked together (a training trajectory); 1 for a pure function
-    checked_calls: ClassVar[int] = 1
     #: whether the memory of a call is worth a process that does nothing else, which takes longer to start than most cells
     memory_matters: ClassVar[bool] = True
 
@@ -110,8 +108,8 @@ class Workload(ABC, Generic[C]):
     def cost(self, case: C, variant: str) -> Cost: ...
 
     def calls_checked(self, case: C) -> int:  # noqa: ARG002 - for overriders
-        """``checked_calls``, unless the case asks for a longer trajectory."""
-        return self.checked_calls
+        """How many consecutive calls from a fresh state are checked together: a training trajectory, or 1 for a pure function."""
+        return 1
 
     @abstractmethod
     def tolerance(self, case: C) -> float:
