@@ -147,8 +147,8 @@ def _judged(claim: Claim, column: str, better: Summary | None, than: Summary | N
     reason = ""
     if verdict == "can't tell here":
         reason = "a single launch has no interval" if high == math.inf else "the interval holds both answers"
-    elif verdict == "does not hold" and claim.metric == "memory" and better.device_peak is None:
-        verdict, reason = "can't tell here", "only the process's peak is known, and in it the framework's own memory"
+    elif claim.metric == "memory" and better.device_peak is None:
+        verdict, reason = "can't tell here", "only the process's peak is known, and in it the framework's own memory and compiled programs"
     return Finding(claim, column, better, than, verdict, value, low, high, reason)
 
 

@@ -10,12 +10,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from metalbench.workloads.base import EPS, ITEMSIZE, Array, Arrays, Case, Cost, DType, Suite, Workload, rounded
+from metalbench.workloads.base import EPS, ITEMSIZE, Array, Arrays, Case, Cost, DType, Suite, Workload, rounded, sampled
 
 LAMBDA = 0.5  #: exact in every dtype, and every framework's own choice
 NOWHERE = "the device is the CPU: there is nothing to fall back from"
 FULL_REFERENCE = 1 << 20  #: elements up to which all are computed
-SAMPLED_ELEMENTS = 1 << 16
 
 
 class CustomOpCase(Case, frozen=True, kw_only=True):
@@ -56,8 +55,7 @@ class CustomOp(Workload[CustomOpCase]):
         x = inputs["x"]
         if case.size <= FULL_REFERENCE:
             return {"out": _softshrink(x)}
-        within = np.random.default_rng(0).integers(case.size, size=SAMPLED_ELEMENTS)
-        at = np.unique(np.append(within, [0, case.size - 1]))
+        at = sampled(case.size)
         return {"out": _softshrink(x[at]), "out.at": at}
 
     def cost(self, case: CustomOpCase, variant: str) -> Cost:

@@ -57,7 +57,7 @@ class KvCacheCase(Case, frozen=True, kw_only=True):
 
 
 def require_room(position: int, capacity: int) -> None:
-    """Raises IndexError where a cache has no such position: some frameworks would write over its last one instead, and say nothing."""
+    """Raises IndexError where a cache has no such position. No framework does: it writes over the last one, or nothing at all."""
     if position >= capacity:
         raise IndexError(f"position {position} is past the end of a KV cache preallocated for {capacity} tokens")
 

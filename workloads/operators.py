@@ -27,6 +27,7 @@ from metalbench.workloads.base import (
     DType,
     Suite,
     Workload,
+    judged,
     normwise_error,
     reduction_tolerance,
     rounded,
@@ -85,7 +86,7 @@ class Operators(Workload[OperatorsCase]):
         """The same for every device: what is asked is whether, not how fast. None in ``quick`` and ``documents``, for their number."""
         if suite in {"quick", "documents"}:
             return []
-        return [OperatorsCase(operator=name, dtype=dtype) for name, judged in judgements().items() for dtype in judged.dtypes]
+        return [OperatorsCase(operator=name, dtype=dtype) for name, judgement in judgements().items() for dtype in judgement.dtypes]
 
     def inputs(self, case: OperatorsCase, rng: np.random.Generator) -> dict[str, Array]:
         given = OPERATORS[case.operator]
@@ -110,16 +111,16 @@ class Operators(Workload[OperatorsCase]):
 
     def cost(self, case: OperatorsCase, variant: str) -> Cost:  # noqa: ARG002 - there is one
         """Backward counts twice what forward does."""
-        judged, out = judgements()[case.operator], OPERATORS[case.operator].out
+        judgement, out = judgements()[case.operator], OPERATORS[case.operator].out
         inputs = self.inputs(case, np.random.default_rng(0))
         sizes = {name: array.size * (ITEMSIZE[case.dtype] if array.dtype.kind == "f" else array.itemsize) for name, array in inputs.items()}
         traffic = sum(sizes.values()) + math.prod(out) * ITEMSIZE[case.dtype] + sum(sizes[name] for name in differentiated(case))
         passes = 3 if OPERATORS[case.operator].differentiable else 1
-        return Cost(flops=0 if judged.exact else passes * judged.flops * math.prod(out), bytes=traffic, footprint=3 * traffic)
+        return Cost(flops=0 if judgement.exact else passes * judgement.flops * math.prod(out), bytes=traffic, footprint=3 * traffic)
 
     def tolerance(self, case: OperatorsCase) -> float:
-        judged = judgements()[case.operator]
-        return judged.condition * reduction_tolerance(case.dtype, judged.terms)
+        judgement = judgements()[case.operator]
+        return judgement.condition * reduction_tolerance(case.dtype, judgement.terms)
 
     def check(self, case: OperatorsCase, inputs: Arrays, outputs: Sequence[Arrays], reference: Arrays) -> Check:
         """An exact result has no tolerance, its gradient, if it has one, the common one. That of topk may come in any order."""
@@ -129,12 +130,7 @@ class Operators(Workload[OperatorsCase]):
         for name in differentiated(case):
             errors[f"gradient.{name}"] = _slope_error(case, out[f"gradient.{name}"], inputs[name], reference[f"gradient.{name}"])
         allowed = dict.fromkeys(errors, self.tolerance(case)) | ({"out": 0.0} if judgements()[case.operator].exact else {})
-        worst = max(errors, key=lambda name: (not errors[name] <= allowed[name], errors[name]))
-        error, tolerance = errors[worst], allowed[worst]
-        if error <= tolerance:
-            return Check(ok=True, error=error, tolerance=tolerance)
-        detail = f"{worst} is off by {error:.2g}, tolerance {tolerance:.2g}" if math.isfinite(error) else f"{worst} holds NaN or infinity"
-        return Check(ok=False, error=error, tolerance=tolerance, detail=detail)
+        return judged(errors, allowed)
 
 
 def operands(case: OperatorsCase) -> list[str]:

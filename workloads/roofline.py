@@ -11,11 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from metalbench.workloads.base import ITEMSIZE, Array, Arrays, Case, Cost, DType, Suite, Workload, reduction_tolerance, rounded
+from metalbench.workloads.base import ITEMSIZE, Array, Arrays, Case, Cost, DType, Suite, Workload, reduction_tolerance, rounded, sampled
 
 FULL_REFERENCE = 1 << 20  #: elements of an output up to which all are computed
 SAMPLED_ROWS = 6
-SAMPLED_ELEMENTS = 1 << 16
 
 
 class RooflineCase(Case, frozen=True, kw_only=True):
@@ -76,8 +75,7 @@ def _case(kind: Literal["copy", "matmul"], size: int, dtype: DType = "float32") 
 def _copied(x: Array) -> dict[str, Array]:
     if x.size <= FULL_REFERENCE:
         return {"out": x.astype(np.float64)}
-    within = np.random.default_rng(0).integers(x.size, size=SAMPLED_ELEMENTS)
-    at = np.unique(np.append(within, [0, x.size - 1]))
+    at = sampled(x.size)
     return {"out": x[at].astype(np.float64), "out.at": at}
 
 

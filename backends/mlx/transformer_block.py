@@ -49,7 +49,7 @@ def _block(device: MlxDevice, case: TransformerBlockCase, inputs: Arrays, compil
     def step() -> Outputs:
         out = function(x)
         # as generation does at every token: of several pending calls each would copy the cache that another reads
-        mx.async_eval(out)  # type: ignore[no-untyped-call] # MLX's stub says nothing of its arguments
+        mx.async_eval(out)
         return {"out": out}
 
     return step

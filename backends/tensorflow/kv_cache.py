@@ -48,11 +48,11 @@ class Cache:
             self.keys, self.values = (tf.Variable(tf.zeros(case.cache_shape(), case.dtype)) for _ in "kv")
 
     def update(self, position: tf.Tensor, k: tf.Tensor, v: tf.Tensor) -> None:
-        """The position must be there: XLA would write over the last one."""
+        """``position`` is a scalar; whether it is there, the host must have asked."""
         for variable, new in ((self.keys, k), (self.values, v)):
             if self._compiled:
                 variable.assign(keras.ops.slice_update(variable, (0, 0, position, 0), new))
-            else:  # without XLA that is a copy, and an assignment to a slice is none; with it the slice would have to be a constant
+            else:  # that would copy all; this copies where something still reads the variable. XLA wants its bounds to be constants
                 variable[:, :, position : position + 1].assign(new)
 
 

@@ -20,7 +20,7 @@ def address(array):
         case "jax" | "jaxlib":
             return array.unsafe_buffer_pointer()
         case "tensorflow":
-            return np.from_dlpack(array).ctypes.data
+            return np.asarray(memoryview(array)).ctypes.data
         case "mlx":
             return np.from_dlpack(array).ctypes.data
         case _:

@@ -73,7 +73,7 @@ def lora_step(dtype, base, **changes):
     return LoraStepCase(dtype=dtype, base=base, **(shape | changes))
 
 
-def kv_cache(dtype, tokens=6, capacity=8, heads=4, kv_heads=2, head_size=16, batch=2):
+def kv_cache(dtype, tokens=5, capacity=8, heads=4, kv_heads=2, head_size=16, batch=2):
     shape = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "head_size": head_size}
     return KvCacheCase(dtype=dtype, **shape, tokens=tokens, capacity=capacity)
 
@@ -134,7 +134,7 @@ THOROUGH = {
     "transfer": [transfer(direction, size) for direction in ("to_device", "to_host") for size in (1, 100_003)],
     "transformer_block": [],
     "lora_step": [lora_step("float32", "int4")],
-    "kv_cache": [kv_cache("float32", tokens=9, capacity=9, kv_heads=4)],
+    "kv_cache": [kv_cache("float32", tokens=8, kv_heads=4)],
     "operators": [],  # test_operators.py tries them all
 }
 SLOW_TO_BUILD = {"compiled", "dequantize", "eager"}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.cases import CATALOG, data, lora_step
 
-from metalbench.workloads._lora_inputs import text
-from metalbench.workloads._lora_reference import loss_and_gradients
+from metalbench.workloads._lora_step_inputs import text
+from metalbench.workloads._lora_step_reference import loss_and_gradients
 from metalbench.workloads.base import rounded
 from metalbench.workloads.int4_matmul import dequantize
 from metalbench.workloads.lora_step import SCALE, STEPS, frozen, unfolded
