@@ -18,7 +18,7 @@ import numpy as np
 
 from metalbench.workloads._lora_step_inputs import GROUP, PARTS, RANK, adapter, matrix, text
 from metalbench.workloads._lora_step_reference import loss_and_gradients
-from metalbench.workloads.amp_step import BETAS, followed, trajectory
+from metalbench.workloads._training import BETAS, followed, trajectory
 from metalbench.workloads.base import EPS, ITEMSIZE, Array, Arrays, Case, Check, Cost, Suite, Workload, reduction_tolerance, rounded
 from metalbench.workloads.int4_matmul import dequantize
 from metalbench.workloads.transformer_block import BASE, REDUCTIONS, TransformerBlockCase

@@ -13,7 +13,7 @@ from mlx import nn, optimizers
 from metalbench.backends.base import Factory, Outputs, Step, Twinned
 from metalbench.backends.mlx.device import MlxDevice
 from metalbench.backends.mlx.int4_matmul import stored
-from metalbench.workloads.amp_step import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
+from metalbench.workloads._training import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
 from metalbench.workloads.base import Array, Arrays
 from metalbench.workloads.int4_matmul import pack_bytes
 from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, STEPS, LoraStepCase, frozen, parts, unfolded

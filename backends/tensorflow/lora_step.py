@@ -16,7 +16,7 @@ from metalbench.backends.tensorflow.attention import attend
 from metalbench.backends.tensorflow.device import TensorflowDevice
 from metalbench.backends.tensorflow.int4_matmul import stored
 from metalbench.backends.tensorflow.transformer_block import normalise, rotate
-from metalbench.workloads.amp_step import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
+from metalbench.workloads._training import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
 from metalbench.workloads.attention import causal_mask
 from metalbench.workloads.base import Array, Arrays
 from metalbench.workloads.int4_matmul import pack_bytes

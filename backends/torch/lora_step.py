@@ -12,7 +12,7 @@ from metalbench.backends.base import Factory, Outputs, Step, Twinned
 from metalbench.backends.torch.device import TorchDevice
 from metalbench.backends.torch.int4_matmul import stored
 from metalbench.backends.torch.transformer_block import rotate
-from metalbench.workloads.amp_step import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
+from metalbench.workloads._training import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
 from metalbench.workloads.base import Array, Arrays
 from metalbench.workloads.int4_matmul import pack_bytes
 from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, STEPS, LoraStepCase, frozen, parts, unfolded
