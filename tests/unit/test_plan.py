@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from metalbench.harness.catalog import Catalog
 from metalbench.harness.cli.progress import Display
 from metalbench.harness.environments import Column, current
 from metalbench.harness.errors import PluginError, UsageError
-from metalbench.harness.inputs import load, prepare, trim
+from metalbench.harness.inputs import WORKLOADS, load, prepare, trim
 from metalbench.harness.plan import Options, make_plan
 from metalbench.harness.protocol import Offer
 from metalbench.results.record import Measurement, Record
@@ -98,17 +99,29 @@ def test_inputs_are_made_once_and_read_back_byte_for_byte(tmp_path):
         inputs["x"][0] = 0
 
 
-def test_an_edit_of_a_workloads_code_makes_new_inputs(tmp_path):
-    workload, source = CATALOG.workload("fft"), tmp_path / "fft.py"
-    case, cache = next(iter(workload.cases("quick"))), tmp_path / "cache"
-    source.write_text("# as it was")
-    first = prepare(workload, case, 0, source, cache)
-    (tmp_path / "_other.py").write_text("# of another workload")
-    assert prepare(workload, case, 0, source, cache) == first
-    (tmp_path / "_fft_tables.py").write_text("# its own")
-    second = prepare(workload, case, 0, source, cache)
-    source.write_text("# as it is")
-    assert len({first, second, prepare(workload, case, 0, source, cache)}) == 3
+def test_an_edit_of_code_that_a_workload_depends_on_makes_new_inputs(tmp_path, monkeypatch):
+    """quantized_matmul imports base and int4_matmul; a plug-in is a file elsewhere."""
+    workload, folder, cache = CATALOG.workload("fft"), tmp_path / "workloads", tmp_path / "cache"
+    case = next(iter(workload.cases("quick")))
+    shutil.copytree(WORKLOADS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr("metalbench.harness.inputs.WORKLOADS", folder)
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text("def reference():\n    from metalbench.workloads import quantized_matmul\n")
+
+    def made():
+        return [prepare(workload, case, 0, source, cache) for source in (folder / "quantized_matmul.py", plugin)]
+
+    def edit(file):
+        file.write_text(f"{file.read_text('utf-8')}# and a line more\n", "utf-8")
+
+    seen = made()
+    edit(folder / "fft.py")  # which neither imports
+    assert made() == seen
+    for name in ("quantized_matmul", "int4_matmul", "base"):
+        edit(folder / f"{name}.py")
+        again = made()
+        assert not {*again} & {*seen}, name
+        seen += again
 
 
 def test_a_half_made_folder_never_shows(tmp_path, monkeypatch):
