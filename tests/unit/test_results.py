@@ -183,6 +183,13 @@ def test_a_rate_of_what_a_call_gets_through_stands_beside_the_others():
     assert not any("tokens" in text for text in without)
 
 
+def test_figures_are_told_beside_the_error_and_bytes_as_bytes():
+    records = [timed(make_cell(), 0, [1e6], max_error=1e-7, tolerance=1e-6, figures={"skipped_steps": 2.0, "weight_bytes": 557056.0})]
+    shown = report(make_run([make_cell()]), records, str)
+    (row,) = next(table for table in shown.tables if table.title.startswith("Errors")).rows
+    assert [" ".join(map(str, line)) for line in row[1]] == ["1.0e-07 of 1.0e-06", "skipped steps 2", "weight bytes 544 KiB"]
+
+
 def test_drift_and_the_incredible_are_marked():
     cell = make_cell()
     steady = {"sentinel_before_ns": 100, "sentinel_after_ns": 105}
