@@ -42,7 +42,7 @@ def suites() -> None:
     catalog = context.load().catalog
     rows = []
     for name, defaults in SUITES.items():
-        cases = sum(1 for workload in catalog.workload_files for _ in catalog.workload(workload).cases(name))
+        cases = sum(1 for workload in catalog.usual_workloads for _ in catalog.workload(workload).cases(name))
         rows.append((name, f"{cases} cases, {defaults.launches} launches, {defaults.budget:g} s a cell", defaults.about))
     _print(rows)
 

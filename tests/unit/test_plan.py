@@ -14,7 +14,10 @@ from rich.console import Console
 
 from metalbench.harness.capability import Capability
 from metalbench.harness.catalog import Catalog
+from metalbench.harness.cli.context import Context
+from metalbench.harness.cli.options import Given, make_options
 from metalbench.harness.cli.progress import Display
+from metalbench.harness.config import Config
 from metalbench.harness.environments import Column, current
 from metalbench.harness.errors import PluginError, UsageError
 from metalbench.harness.inputs import WORKLOADS, load, prepare, trim
@@ -60,6 +63,28 @@ def test_quick_has_about_ten_cells_a_backend_and_the_others_every_variant():
     standard = make_plan(options(suite="standard"), CATALOG, ABLE)
     for name, offer in OFFERS.items():
         assert {cell.variant for cell in standard.cells if cell.workload == name} == set(offer.variants)
+
+
+def test_the_matrix_of_operators_is_measured_only_where_it_is_named():
+    ctx = Context(Config(), [], CATALOG)
+
+    def cells(suite, **given):
+        return make_plan(make_options(Given(suite=suite, **given), COLUMNS[:1], ctx), CATALOG, ABLE).cells
+
+    assert {cell.workload for cell in cells("standard")} == {*CATALOG.workload_files} - {"operators"}
+    assert {cell.workload for cell in cells("standard", workload=["operators"])} == {"operators"}
+    with pytest.raises(UsageError, match=r"Suite quick has no case of operators; give --suite standard or large\."):
+        cells("quick", workload=["operators"])
+
+
+def test_no_backend_is_asked_for_a_variant_that_means_nothing_for_a_case():
+    """A transform as a product of two dimensions, or 8-bit codes in a type of 4 bits."""
+    cells = make_plan(options(suite="standard", workloads=["fft", "quantized_matmul"]), CATALOG, ABLE).cells
+    assert {cell.case["rows"] for cell in cells if cell.variant == "naive"} == {1}
+    assert {cell.case["direction"] for cell in cells if cell.variant == "naive"} == {"forward"}
+    assert {cell.case["scheme"] for cell in cells if cell.variant == "uint4"} == {"int4"}
+    asked = make_plan(options(suite="standard", workloads=["fft"], variants=["naive"]), CATALOG, ABLE).cells
+    assert {cell.key() for cell in asked} == {cell.key() for cell in cells if cell.variant == "naive"}
 
 
 def test_a_backend_that_cannot_be_asked_keeps_its_rows():
