@@ -186,9 +186,10 @@ class Store:
         alone = sa.select(schema.run.c.id).where(schema.run.c.revision == revision, schema.run.c.beside == "")
         return self._first(alone.order_by(*_NEWEST_FIRST))
 
-    def unfinished(self) -> Run | None:
-        """The newest run that did not come to its end and can: one that was measured beside another can't."""
-        open_ = sa.select(schema.run.c.id).where(schema.run.c.state != "finished", schema.run.c.beside == "")
+    def unfinished(self, hosts: Sequence[Host]) -> Run | None:
+        """The newest run of these hosts that did not come to its end and can: one that was measured beside another can't."""
+        here = schema.run.c.host.in_([host.key for host in hosts])
+        open_ = sa.select(schema.run.c.id).where(here, schema.run.c.state != "finished", schema.run.c.beside == "")
         return self._first(open_.order_by(*_NEWEST_FIRST))
 
     def _first(self, runs: sa.Select[Any]) -> Run | None:

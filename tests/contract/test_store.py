@@ -93,9 +93,15 @@ def test_runs_are_found_by_id_label_and_age(place):
         with pytest.raises(StoreError, match="no run called 'latest~4'"):
             store.run("latest~4")
         store.become("id3", "finished")
-        assert store.unfinished().id == "id2"
-        assert [run.id for run in store.runs(2)] == ["id3", "id2"]
-        assert [run.state for run in store.runs(2)] == ["finished", "running"]
+        assert store.unfinished([HOST]).id == "id2"
+        another = Host(key="other", facts={})
+        store.begin(msgspec.structs.replace(make_run([make_cell()], name="elsewhere", started=9.0), host=another))
+        assert store.unfinished([HOST]).id == "id2"
+        assert store.unfinished([another, HOST]).id == "elsewhere"
+        assert store.unfinished([]) is None
+        store.become("elsewhere", "finished")
+        assert [run.id for run in store.runs(3)] == ["elsewhere", "id3", "id2"]
+        assert [run.state for run in store.runs(3)] == ["finished", "finished", "running"]
 
 
 def test_a_run_is_found_by_its_revision(place):

@@ -273,6 +273,8 @@ def test_machines_side_by_side_from_one_server(bench, database):
         assert from_server.stdout == from_file.stdout
         assert (from_server.returncode, from_server.stderr) == (from_file.returncode, from_file.stderr)
     shown = bench("show", *pair, "--store", database).stdout
+    listed = bench("list", "runs", "--store", database).stdout
+    assert re.search(rf"{MAC_RUN} .* records   Apple M4 Pro, 14 cores, 48 GiB, Darwin 25.1.0   the new Mac\n", listed)
     assert "Apple M4 Pro" in shown
     assert "AMD EPYC" in shown
     for where, folder in (("a.sqlite", "file"), (database, "server")):
