@@ -49,18 +49,20 @@ def suites() -> None:
 
 @app.command()
 def runs(store: context.StoreOption = None, limit: Annotated[int, typer.Option(min=1, help="At most so many, newest first.")] = 20) -> None:
-    """The runs in the store, newest first."""
+    """The runs in the store, newest first, with their machines where it is several machines'."""
+    from metalbench.results.machines import described
+
     with context.opened_store(store, context.load().config) as results:
-        found = results.runs(limit)
+        found, hosts = results.runs(limit), {host.key: described(host) for host in results.hosts()}
     if not found:
         print("No runs yet; `bench run` makes one.")
         return
-    _print(
-        [
-            (run.id, time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)), run.state, f"{run.records} records", run.label)
-            for run in found
-        ]
-    )
+    several = len(set(hosts.values())) > 1
+    rows = []
+    for run in found:
+        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started))
+        rows.append((run.id, began, run.state, f"{run.records} records", *([hosts[run.host]] if several else []), run.label))
+    _print(rows)
 
 
 def _print(rows: Sequence[tuple[str, ...]]) -> None:
