@@ -55,6 +55,11 @@ class Catalog:
         return own
 
     @cached_property
+    def usual_workloads(self) -> list[str]:
+        """The names of those that are measured where nobody names any."""
+        return [name for name in self.workload_files if not self.workload(name).by_name_only]
+
+    @cached_property
     def frameworks(self) -> dict[str, Framework]:
         """Framework name → its description."""
         import msgspec  # noqa: PLC0415 - not needed to read names

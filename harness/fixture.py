@@ -35,7 +35,7 @@ from metalbench.harness.sampling import latency
 from metalbench.harness.subject import build, first_call, further_calls, timed_outputs
 from metalbench.harness.witness import Witness
 from metalbench.results.record import Cell, Scalar
-from metalbench.workloads.base import Case, Check, Workload
+from metalbench.workloads.base import Case, Check, Suite, Workload
 
 T = TypeVar("T")
 SEED = 0  #: of the inputs; that of a run by default, so that both share the cache
@@ -48,7 +48,7 @@ class MetalbenchFixture:
         self._benchmark, self._root = benchmark, root
 
     def __call__(self, workload: str, *, backend: str, case: Mapping[str, Scalar] | None = None, variant: str | None = None) -> None:
-        """Measure a workload on a backend. Parameters that ``case`` leaves out are those of the first case of suite ``quick``.
+        """Measure a workload on a backend. Parameters that ``case`` leaves out are of the first case of ``quick``, or else of ``standard``.
 
         The test fails where an answer misses its tolerance, before the timing or after it, and is skipped where the backend or the
         variant is not to be had here. ``variant`` is the backend's own choice where it isn't given.
@@ -199,7 +199,8 @@ def _catalog(root: Path) -> Catalog:
 
 
 def _case(workload: Workload[Any], given: Mapping[str, Scalar]) -> Case:
-    parameters = next(iter(workload.cases("quick"))).parameters()
+    suites: tuple[Suite, ...] = ("quick", "standard")  # the first has none of many a workload
+    parameters = next(case for suite in suites for case in workload.cases(suite)).parameters()
     for name in given:
         if name not in parameters:
             raise unknown("case parameter", name, parameters)

@@ -1,13 +1,15 @@
 """Inputs and references, made once a case on the parent's side and memory-mapped by every worker: all backends get the same bytes.
 
 A folder holds one ``.npy`` file an array. Its name is a hash of what the arrays depend on: workload, version, case, seed, and the
-source of the workload's file and of its own modules beside it, ``_<its name>_….py``, so that an edit makes new ones.
+source of the workload's file and of every module of ``workloads`` that it imports, or that these do, so that an edit makes new ones.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,12 @@ import numpy as np
 from metalbench.harness.once import made_once
 from metalbench.workloads.base import Array, Arrays, Case, Workload
 
+WORKLOADS = Path(__file__).parent.parent / "workloads"
+
 
 def prepare(workload: Workload[Any], case: Case, seed: int, source: Path, root: Path) -> Path:
     """The folder with the case's inputs and reference below ``root``, made if it isn't there. A half-made one never shows."""
-    sources = [source, *sorted(source.parent.glob(f"_{source.stem}_*.py"))]
-    code = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
-    identity = [workload.name, workload.version, case.parameters(), seed, code]
+    identity = [workload.name, workload.version, case.parameters(), seed, hashlib.sha256(_code(source)).hexdigest()]
     key = hashlib.sha256(msgspec.json.encode(identity, order="deterministic")).hexdigest()
 
     def make(folder: Path) -> None:
@@ -46,6 +48,30 @@ def trim(root: Path, limit: int) -> None:
         total += sum(file.stat().st_size for file in folder.rglob("*.npy"))
         if total > limit:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _code(source: Path) -> bytes:
+    """The text of a workload's file and of the modules of ``workloads`` that it depends on."""
+    texts: dict[Path, bytes] = {}
+    waiting = [source]
+    while waiting:
+        file = waiting.pop()
+        if file not in texts:
+            texts[file] = file.read_bytes()
+            waiting += [path for name in _imported(texts[file]) if (path := WORKLOADS / f"{name}.py").is_file()]
+    return b"".join(texts[file] for file in sorted(texts))
+
+
+@cache  # asked for every cell, of the same few files
+def _imported(text: bytes) -> set[str]:
+    """The names of the modules of ``workloads`` that a source imports anywhere."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return {name.split(".")[2] for name in names if name.startswith("metalbench.workloads.")}
 
 
 def _write(folder: Path, arrays: Arrays) -> None:

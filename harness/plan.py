@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from metalbench.harness.catalog import Catalog
 from metalbench.harness.environments import Column
 from metalbench.harness.errors import UsageError, unknown
 from metalbench.results.record import Cell
-from metalbench.workloads.base import Suite, Workload, matches
+from metalbench.workloads.base import Case, Suite, Workload, matches
 
 BLOCK_SECONDS = 30.0  #: how long one worker measures before another backend has its turn
 START_SECONDS = 4.0  #: to start a worker, on average over the frameworks
@@ -105,7 +105,7 @@ def _cells(workload: Workload[Any], options: Options, capabilities: Capabilities
         if not matches(case.parameters(), options.cases):
             continue
         for column in options.columns:
-            for variant in _variants(workload, options, capabilities[column.key]):
+            for variant in _variants(workload, case, options, capabilities[column.key]):
                 yield Cell(
                     workload=workload.name,
                     version=workload.version,
@@ -118,12 +118,13 @@ def _cells(workload: Workload[Any], options: Options, capabilities: Capabilities
                 )
 
 
-def _variants(workload: Workload[Any], options: Options, capability: Capability) -> Sequence[str]:
-    """The variants asked for; else the suite's. Where the backend can't be asked, its own choice is called ``default``."""
+def _variants(workload: Workload[Any], case: Case, options: Options, capability: Capability) -> Collection[str]:
+    """The case's variants that are asked for; else the suite's. Where the backend can't be asked, its own choice is called ``default``."""
+    there = workload.variants_of(case)
     if options.variants:
-        return [name for name in options.variants if name in workload.variants]
+        return [name for name in options.variants if name in there]
     if SUITES[options.suite].every_variant:
-        return list(workload.variants)
+        return there
     offer = capability.offers.get(workload.name)
     return [offer.default if offer else "default"]
 
@@ -131,6 +132,9 @@ def _variants(workload: Workload[Any], options: Options, capability: Capability)
 def _no_cells(options: Options, catalog: Catalog) -> str:
     """Why nothing is left, naming the filter that left nothing and what there is instead."""
     cases = [case for name in options.workloads for case in catalog.workload(name).cases(options.suite)]
+    if not cases:
+        suites = [name for name in SUITES if any(True for workload in options.workloads for _ in catalog.workload(workload).cases(name))]
+        return f"Suite {options.suite} has no case of {', '.join(options.workloads)}; give --suite {' or '.join(suites)}."
     keys = sorted({key for case in cases for key in case.parameters()})
     for key, value in options.cases:
         if key not in keys:

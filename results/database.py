@@ -1,111 +1,87 @@
-"""The connection to a store: SQLite in a file or PostgreSQL by URL, durable, and every failure one sentence."""
+"""A store's database as its tables need it: views of it, changes to it, and every failure one sentence."""
 
 from __future__ import annotations
 
-import sqlite3
 import struct
-import sys
-import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from pathlib import Path
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Self, TypeVar
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-#: the databases a store can be in, and how each inserts what may be there already
-INSERT: dict[str, Callable[[sa.Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-REMEDY = "give a file, or a sqlite:/// or postgresql:// URL"
+T = TypeVar("T")
 
 
 class StoreError(Exception):
     """The store can't be used as asked; the message is one sentence that names it and the remedy."""
 
 
-class Database:
-    """An engine and the name it goes by in messages. Every method may raise StoreError."""
+class Database(ABC):
+    """An engine and the name it goes by in messages, which holds no password. Every method may raise StoreError."""
 
-    def __init__(self, engine: sa.Engine, name: str) -> None:
-        self._engine, self.name = engine, name
-        self.insert = INSERT[engine.dialect.name]
+    def __init__(self, engine: sa.Engine, name: str, address: tuple[object, ...]) -> None:
+        """``address``: what two names of one database have in common, as far as that can be told from them."""
+        self._engine, self.name, self.address = engine, name, address
+
+    @classmethod
+    @abstractmethod
+    def at(cls, url: sa.URL, *, make: bool) -> Self:
+        """The database with this address, and with ``make`` what is needed before its tables can be made."""
+
+    @staticmethod
+    @abstractmethod
+    def insert(table: sa.Table) -> Any:
+        """A statement that knows ``on_conflict_do_nothing``."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """As it is at one moment, whatever others write meanwhile."""
+
+    @abstractmethod
+    def writing(self, *, alone: bool = False) -> AbstractContextManager[sa.Connection]:
+        """Changes that are made whole or not at all, and durable at the end. ``alone``: nobody else is in such a one meanwhile."""
+
+    def durably(self, action: Callable[[sa.Connection], T]) -> T:
+        """Its answer, once its changes are made and durable; they must be such as may be made twice."""
+        with self.writing() as db:
+            return action(db)
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Do what a store wants once its tables are made."""
 
     def close(self) -> None:
         self._engine.dispose()
 
     def tables(self) -> set[str]:
-        with self.transaction() as db:
+        with self.reading() as db:
             return set(sa.inspect(db).get_table_names())
 
+    def missing(self) -> StoreError:
+        return StoreError(f"There is no store {self.name}; name one that is there.")
+
     @contextmanager
-    def transaction(self, *, writing: bool = False) -> Iterator[sa.Connection]:
+    def _transaction(self, **options: Any) -> Iterator[sa.Connection]:
         try:
-            with self._engine.execution_options(writing=writing).begin() as db:
+            with self._engine.execution_options(**options).begin() as db:
                 yield db
-        except (SQLAlchemyError, msgspec.DecodeError, struct.error) as error:
-            raise StoreError(_sentence(self.name, error)) from error
+        except (msgspec.DecodeError, struct.error) as error:
+            raise self._damaged(error) from error
+        except SQLAlchemyError as error:
+            what = " ".join(str(error.orig if isinstance(error, DBAPIError) else error).split())
+            raise self._error(what) from error
 
-    def write_ahead(self) -> None:
-        """SQLite: readers beside the writer, a mode that stays with the file and can't be set in a transaction.
+    @abstractmethod
+    def _error(self, what: str) -> StoreError:
+        """What the driver said, with a remedy."""
 
-        Another program that opens the new store holds it for a moment, and for that SQLite does not wait by itself.
-        """
-        if self._engine.dialect.name != "sqlite":
-            return
-        with closing(self._engine.raw_connection()) as connection:
-            for _ in range(100):
-                with suppress(sqlite3.OperationalError):
-                    connection.cursor().execute("PRAGMA journal_mode = WAL")
-                    return
-                time.sleep(0.02)
+    def _damaged(self, what: object) -> StoreError:
+        return StoreError(
+            f"The store {self.name} is damaged or not a metalbench store ({what}); give --store another place or restore it from a copy."
+        )
 
-
-def connect(place: str) -> Database:
-    """The database at ``place``, a file's path or a URL; a file's folder is made if it isn't there. Raises StoreError."""
-    url: sa.URL | None = None
-    try:
-        url = sa.make_url(place) if "://" in place else sa.URL.create("sqlite", database=str(Path(place).expanduser().absolute()))
-        if url.get_backend_name() not in INSERT:
-            raise StoreError(f"The store {url} is of a kind metalbench does not use; {REMEDY}.")
-        name = str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string()
-        if url.get_backend_name() == "sqlite" and url.database:
-            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-        engine = sa.create_engine(url, connect_args={"timeout": 30} if url.get_backend_name() == "sqlite" else {})
-    except (ArgumentError, NoSuchModuleError, ValueError):
-        raise StoreError(f"The store {place!r} is not a place that can be opened; {REMEDY}.") from None
-    except ImportError as error:
-        raise StoreError(f"The store {url} needs a database driver that is not installed: {error}.") from None
-    except OSError as error:
-        raise StoreError(f"The store {place} can't be made: {error.strerror}; give --store another place.") from error
-    if engine.dialect.name == "sqlite":
-        sa.event.listen(engine, "connect", _settle)
-        sa.event.listen(engine, "begin", _begin)
-    return Database(engine, name)
-
-
-def _settle(connection: Any, _: object) -> None:
-    """SQLite: transactions are ours to begin, and a commit is on the disk when it returns, also on macOS."""
-    connection.isolation_level = None
-    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}")
-    if sys.platform == "darwin":
-        connection.execute("PRAGMA fullfsync = ON")
-
-
-def _begin(connection: sa.Connection) -> None:
-    """The driver would leave statements that make tables outside of any transaction."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writing") else "BEGIN")
-
-
-def _sentence(name: str, error: Exception) -> str:
-    what = " ".join(str(error.orig if isinstance(error, DBAPIError) else error).split())
-    if any(words in what for words in ("readonly", "unable to open", "read-only", "disk I/O", "is full")):
-        return f"The store {name} can't be written ({what}); give --store a place that you may write to."
-    if "locked" in what:
-        return f"The store {name} is in use by another program ({what}); wait for it to end."
-    damage = ("not a database", "malformed", "no such", "corrupt")
-    if isinstance(error, msgspec.DecodeError | struct.error) or any(words in what for words in damage):
-        return f"The store {name} is damaged or not a metalbench store ({what}); give --store another place or restore it from a copy."
-    return f"The store {name} can't be used ({what}); see that it is reachable, or give --store another place."
+    def _unusable(self, what: str) -> StoreError:
+        return StoreError(f"The store {self.name} can't be used ({what}); see that it is reachable, or give --store another place.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from metalbench.results.layout import Field, Naming, Table, text
-from metalbench.results.quantities import Quantity
+from metalbench.results.quantities import Quantity, figure
 from metalbench.results.record import TIMED
 from metalbench.results.summary import Summary
 
@@ -69,7 +69,7 @@ def _sources(summaries: Sequence[Summary]) -> Table:
 
 def _errors(summary: Summary) -> Field:
     error = [Quantity(summary.max_error, "error"), Quantity("of"), Quantity(summary.tolerance, "error")]
-    return [error, *([Quantity(f"{name.replace('_', ' ')} {value:.3g}")] for name, value in summary.figures.items())]
+    return [error, *([Quantity(name.replace("_", " ")), figure(name, value)] for name, value in summary.figures.items())]
 
 
 def _absences(summaries: Sequence[Summary], naming: Naming) -> Table:

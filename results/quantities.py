@@ -24,7 +24,7 @@ class Quantity(NamedTuple):
                 return format_duration(value)
             case "estimate", (float(point), float() | None as low, float() | None as high):
                 return _estimate(point, low, high)
-            case "bytes", int(value):
+            case "bytes", int(value) | float(value):
                 return format_bytes(value)
             case "ratio", float(value):
                 return f"{value:.2f}×" if value < 10 else f"{value:.0f}×"
@@ -40,6 +40,11 @@ class Quantity(NamedTuple):
                 return f"{value:.1e}"
             case _, value:
                 return printable(str(value))
+
+
+def figure(name: str, value: float) -> Quantity:
+    """A figure that a check or an adapter tells: bytes where its name ends so, else three digits."""
+    return Quantity(value, "bytes") if name.endswith("bytes") else Quantity(f"{value:.3g}")
 
 
 def format_duration(ns: float) -> str:
@@ -63,7 +68,7 @@ def _estimate(point: float, low: float | None, high: float | None) -> str:
     return f"{format_duration(point)} ({_digits(low / unit)} … {_digits(high / unit)})"
 
 
-def format_bytes(count: int) -> str:
+def format_bytes(count: float) -> str:
     return _scaled(count, (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1)))
 
 

@@ -35,7 +35,7 @@ def series(database: Database, hosts: Sequence[Host], wanted: Callable[[Cell], b
     joined = sa.select(*columns).join(schema.run, schema.run.c.id == schema.record.c.run).where(*here)
     ordered = joined.order_by(schema.run.c.started, schema.run.c.id, schema.record.c.launch)
     systems = {host.key: " ".join(filter(None, (host.facts.get(name) for name in ("system", "build")))) for host in hosts}
-    with database.transaction() as db:
+    with database.reading() as db:
         for key, fields in db.execute(sa.select(schema.cell.c.key, schema.cell.c.fields)).all():
             cell = msgspec.json.decode(fields, type=Cell)
             rows = db.execute(ordered.where(schema.record.c.cell == key)) if wanted(cell) else ()
@@ -59,7 +59,7 @@ def counts(database: Database) -> list[Count]:
     beside = sa.select(schema.run.c.id).where(schema.run.c.beside != "")
     every = sa.select(*place, sa.func.count(), sa.func.max(record.started)).group_by(*place)
     left_out = sa.select(*place, sa.func.count()).where(record.run.in_(beside)).group_by(*place)
-    with database.transaction() as db:
+    with database.reading() as db:
         # In this order: what another program adds meanwhile is in the later answer, not only in the earlier one.
         fewer = {(host, key): launches for host, key, launches in db.execute(left_out)}
         rows = db.execute(every).all()

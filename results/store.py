@@ -1,4 +1,4 @@
-"""Where records are kept: SQLite in a file by default, PostgreSQL by URL. With ``schema``, ``database`` and ``series`` all that knows SQL.
+"""Where records are kept: SQLite in a file by default, PostgreSQL by URL. Nobody but this and what it stands on knows SQL.
 
 Raw records only; what is derived from them is computed when it is read. A record is durable when ``add`` returns.
 """
@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import difflib
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
 
 from metalbench.results import schema
-from metalbench.results.database import Database, StoreError, connect
+from metalbench.results.addresses import connect
+from metalbench.results.database import Database, StoreError
 from metalbench.results.record import Cell, Host, Measurement, Record, Run, RunState
 
 __all__ = ["Mark", "RunSummary", "Store", "StoreError", "open_store"]
+
+
+_NEWEST_FIRST = (schema.run.c.started.desc(), schema.run.c.id.desc())
 
 
 class Mark(NamedTuple):
@@ -40,9 +44,13 @@ class RunSummary(NamedTuple):
 class Store:
     """Runs and their records. Made by ``open_store``; use as a context manager. Every method may raise StoreError."""
 
-    def __init__(self, database: Database) -> None:
-        self.database, self._insert, self._transaction = database, database.insert, database.transaction
-        schema.ensure(database)
+    def __init__(self, database: Database, *, make: bool = True) -> None:
+        self.database, self._insert, self._reading = database, database.insert, database.reading
+        try:
+            schema.ensure(database, make=make)
+        except BaseException:
+            database.close()
+            raise
 
     def __enter__(self) -> Store:
         return self
@@ -51,7 +59,7 @@ class Store:
         self.database.close()
 
     def begin(self, run: Run) -> None:
-        with self._transaction() as db:
+        with self.database.writing() as db:
             db.execute(self._beginning(db, run))
 
     def _beginning(self, db: sa.Connection, run: Run) -> Any:
@@ -64,40 +72,46 @@ class Store:
 
     def become(self, run_id: str, state: RunState) -> None:
         """Note the state that a run has come into."""
-        with self._transaction() as db:
-            db.execute(schema.run.update().where(schema.run.c.id == run_id).values(state=state))
+        self.database.durably(lambda db: db.execute(schema.run.update().where(schema.run.c.id == run_id).values(state=state)))
 
     def mark(self, run_id: str, cell: str, launch: int, boot_id: str) -> None:
         """Note what is about to be measured, so that a machine that goes down over it is not driven there again."""
-        with self._transaction() as db:
+
+        def change(db: sa.Connection) -> None:
             db.execute(schema.mark.delete().where(schema.mark.c.run == run_id))
             db.execute(schema.mark.insert().values(run=run_id, cell=cell, launch=launch, boot_id=boot_id))
 
+        self.database.durably(change)
+
     def marked(self, run_id: str) -> Mark | None:
-        with self._transaction() as db:
+        with self._reading() as db:
             row = db.execute(
                 sa.select(schema.mark.c.cell, schema.mark.c.launch, schema.mark.c.boot_id).where(schema.mark.c.run == run_id)
             ).one_or_none()
         return None if row is None else Mark(*row)
 
     def clear_mark(self, run_id: str) -> None:
-        with self._transaction() as db:
-            db.execute(schema.mark.delete().where(schema.mark.c.run == run_id))
+        self.database.durably(lambda db: db.execute(schema.mark.delete().where(schema.mark.c.run == run_id)))
 
     def add(self, run_id: str, record: Record) -> None:
         """Keep a record and take the run's mark away, at once or not at all. A second record of the same launch is ignored."""
-        with self._transaction() as db:
+
+        def change(db: sa.Connection) -> None:
             self._add(db, run_id, record)
             db.execute(schema.mark.delete().where(schema.mark.c.run == run_id))
 
-    def receive(self, run: Run, records: Iterable[Record]) -> int:
+        self.database.durably(change)
+
+    def receive(self, run: Run, records: Sequence[Record]) -> int:
         """Keep a run that was measured elsewhere, whole or not at all; how many of its records were not here yet."""
-        with self._transaction(writing=True) as db:
+
+        def change(db: sa.Connection) -> int:
             db.execute(self._beginning(db, run).on_conflict_do_nothing())
-            new = sum(self._add(db, run.id, record) for record in records)
             if run.state == "finished":
                 db.execute(schema.run.update().where(schema.run.c.id == run.id).values(state=run.state))
-        return new
+            return sum(self._add(db, run.id, record) for record in records)
+
+        return self.database.durably(change)
 
     def _add(self, db: sa.Connection, run_id: str, record: Record) -> int:
         """The number of records that this made, 0 or 1."""
@@ -125,19 +139,19 @@ class Store:
             sa.select(*columns)
             .join(schema.cell, schema.cell.c.key == schema.record.c.cell)
             .where(schema.record.c.run == run_id, *([] if cell is None else [schema.record.c.cell == cell]))
-            .order_by(schema.record.c.started)
+            .order_by(schema.record.c.started, schema.record.c.cell, schema.record.c.launch)
         )
-        with self._transaction() as db:
+        with self._reading() as db:
             return [_decode(row) for row in db.execute(query)]
 
     def count(self, run_id: str) -> int:
         """How many records the run has."""
-        with self._transaction() as db:
+        with self._reading() as db:
             return int(db.scalar(sa.select(sa.func.count()).where(schema.record.c.run == run_id)) or 0)
 
     def hosts(self) -> list[Host]:
         """The machines that runs were made on; one whose system was updated is there several times."""
-        with self._transaction() as db:
+        with self._reading() as db:
             rows = db.execute(sa.select(schema.host.c.key, schema.host.c.facts)).all()
         return [Host(key=key, facts=msgspec.json.decode(facts, type=dict[str, str])) for key, facts in rows]
 
@@ -145,8 +159,8 @@ class Store:
         """The newest first, all of them without a ``limit``."""
         count = sa.select(sa.func.count()).where(schema.record.c.run == schema.run.c.id).scalar_subquery()
         columns = (schema.run.c.id, schema.run.c.started, schema.run.c.label, schema.run.c.host, schema.run.c.state, count)
-        with self._transaction() as db:
-            return [RunSummary(*row) for row in db.execute(sa.select(*columns).order_by(schema.run.c.started.desc()).limit(limit))]
+        with self._reading() as db:
+            return [RunSummary(*row) for row in db.execute(sa.select(*columns).order_by(*_NEWEST_FIRST).limit(limit))]
 
     def run(self, name: str) -> Run:
         """The run called ``name``; StoreError with the nearest names if there is none."""
@@ -160,32 +174,33 @@ class Store:
         word, tilde, back = name.partition("~")
         runs = sa.select(schema.run.c.id)
         if word == "latest" and (back.isascii() and back.isdigit() if tilde else True):
-            query = runs.order_by(schema.run.c.started.desc()).offset(min(int(back or 0), 1 << 40))
+            query = runs.order_by(*_NEWEST_FIRST).offset(min(int(back or 0), 1 << 40))
         elif (run := self._first(runs.where(schema.run.c.id == name))) is not None:  # the key: no need to read what else there is
             return run
         else:
-            query = runs.where(schema.run.c.label == name).order_by(schema.run.c.started.desc())
+            query = runs.where(schema.run.c.label == name).order_by(*_NEWEST_FIRST)
         return self._first(query)
 
     def at_revision(self, revision: str) -> Run | None:
         """The newest run that was made at a commit, and not beside another."""
         alone = sa.select(schema.run.c.id).where(schema.run.c.revision == revision, schema.run.c.beside == "")
-        return self._first(alone.order_by(schema.run.c.started.desc()))
+        return self._first(alone.order_by(*_NEWEST_FIRST))
 
-    def unfinished(self) -> Run | None:
-        """The newest run that did not come to its end and can: one that was measured beside another can't."""
-        open_ = sa.select(schema.run.c.id).where(schema.run.c.state != "finished", schema.run.c.beside == "")
-        return self._first(open_.order_by(schema.run.c.started.desc()))
+    def unfinished(self, hosts: Sequence[Host]) -> Run | None:
+        """The newest run of these hosts that did not come to its end and can: one that was measured beside another can't."""
+        here = schema.run.c.host.in_([host.key for host in hosts])
+        open_ = sa.select(schema.run.c.id).where(here, schema.run.c.state != "finished", schema.run.c.beside == "")
+        return self._first(open_.order_by(*_NEWEST_FIRST))
 
     def _first(self, runs: sa.Select[Any]) -> Run | None:
-        with self._transaction() as db:
+        with self._reading() as db:
             found: str | None = db.scalar(runs.limit(1))
         return None if found is None else self.load([found])[0]
 
     def load(self, ids: Sequence[str]) -> list[Run]:
         """The runs with these ids, in their order."""
         columns = sa.select(schema.run, schema.host.c.facts).join(schema.host, schema.host.c.key == schema.run.c.host)
-        with self._transaction() as db:
+        with self._reading() as db:
             rows = {row.id: row for row in db.execute(columns.where(schema.run.c.id.in_(ids)))}
         return [_run(rows[name]) for name in ids]
 
@@ -199,9 +214,9 @@ class Store:
         return f"There is no run called {name!r}; {hint}"
 
 
-def open_store(place: str) -> Store:
-    """The store at ``place``, a file's path or a database URL, made if it isn't there. Raises StoreError."""
-    return Store(connect(place))
+def open_store(place: str, *, make: bool = True) -> Store:
+    """The store at ``place``, a file's path or a database URL, made if it isn't there. Raises StoreError, without ``make`` for that too."""
+    return Store(connect(place, make=make), make=make)
 
 
 def _run(row: Any) -> Run:

@@ -10,8 +10,8 @@ from metalbench.results.layout import Field, Naming, Report, Table, text
 from metalbench.results.machines import described
 from metalbench.results.peaks import Peaks, fraction, peaks
 from metalbench.results.quantities import Quantity
+from metalbench.results.ranking import ranking
 from metalbench.results.record import TIMED, Cell, Record, Run
-from metalbench.results.statistics import tied
 from metalbench.results.summary import Side, Summary, named_by_machine, summarise
 
 LEGEND = (
@@ -139,26 +139,21 @@ def chosen(summaries: Sequence[Summary]) -> dict[str, Summary]:
 def _row(
     by_backend: dict[str, Summary], backends: Sequence[str], relative_to: str | None, measured: Measured, *, name_variant: bool
 ) -> list[Field]:
-    ranked = [summary for summary in by_backend.values() if summary.ranked]
-    best = min(ranked, key=lambda summary: summary.medians and summary.time.median if summary.time else 0, default=None)
-    base = (
-        best
-        if relative_to is None
-        else next((summary for summary in ranked if relative_to in {summary.column, summary.cell.backend}), None)
-    )
-    return [_field(by_backend.get(backend), best, base, measured, name_variant=name_variant) for backend in backends]
+    ranked = ranking(by_backend.values())
+    base = ranked[0].summary if ranked else None
+    if relative_to is not None:
+        base = next((s for s in by_backend.values() if s.ranked and relative_to in {s.column, s.cell.backend}), None)
+    starred = {one.summary.column for one in ranked if one.star}
+    return [_field(by_backend.get(backend), base, measured, star=backend in starred, name_variant=name_variant) for backend in backends]
 
 
-def _field(summary: Summary | None, best: Summary | None, base: Summary | None, measured: Measured, *, name_variant: bool) -> Field:
+def _field(summary: Summary | None, base: Summary | None, measured: Measured, *, star: bool, name_variant: bool) -> Field:
     if summary is None:
         return [[Quantity(None)]]
     variant = [Quantity(summary.cell.variant)] if name_variant else []
     if summary.time is None or summary.status not in TIMED:
         return [line for line in ([Quantity(summary.status)], variant) if line]
-    marks = ("~" if summary.drifted else "") + ("!" if summary.incredible else "")
-    if summary.ranked:
-        star = best is not None and len(best.medians) > 1 and (best is summary or tied(summary.medians, best.medians))
-        marks = ("★" if star else "") + marks
+    marks = ("★" if star else "") + ("~" if summary.drifted else "") + ("!" if summary.incredible else "")
     time_line = [Quantity(tuple(summary.time), "estimate"), *([Quantity(marks)] if marks else [])]
     seconds = summary.time.median / 1e9
     rates = [

@@ -1,5 +1,6 @@
 """Every test runs in a home of its own: no cache, store or lock of the user's is read or written."""
 
+import itertools
 import os
 import signal
 import uuid
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from support.command import MARK, Bench
+from support.postgres import running
 
 # A shell that starts the tests in the background has its children ignore Ctrl-C, and theirs: tests of it need it back.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -30,7 +32,7 @@ def home(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)
-        for name in ("BENCH_STORE", "NO_COLOR", "PYTHONPATH"):
+        for name in ("BENCH_STORE", "NO_COLOR", "PYTHONPATH", "PGPASSWORD"):
             patch.delenv(name, raising=False)
         yield folder
 
@@ -38,3 +40,23 @@ def home(tmp_path_factory):
 @pytest.fixture
 def bench(tmp_path):
     return Bench(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    yield from running()
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def database(postgres):
+    """The URL of an empty database of the server."""
+    return postgres.database(f"store{next(_numbers)}")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request, tmp_path):
+    """Where a store may be made: what one kind of database promises, the other does."""
+    return str(tmp_path / "store.sqlite") if request.param == "sqlite" else request.getfixturevalue("database")

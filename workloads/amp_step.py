@@ -9,26 +9,19 @@ dynamically: gradients that overflow skip the step and halve the scale, ``GROWTH
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from metalbench.workloads._training import BETAS, followed, trajectory
 from metalbench.workloads.base import EPS, Array, Arrays, Case, Check, Cost, DType, Suite, Workload, reduction_tolerance, rounded
 
-LEARNING_RATE = 1e-4
-BETAS = (0.9, 0.999)
-EPSILON = 1e-10  #: small against any gradient: Keras adds it before the bias correction, the others after
-WEIGHT_DECAY = 0.01  #: of every tensor, decoupled: p ← p·(1 − rate·decay) before Adam's update
 NORM_EPSILON = 1e-5
 LOSS_SCALE = 2.0**15
 GROWTH_INTERVAL = 2000
 
 STEPS = 5  #: length of the trajectory that is checked
 LONG = 50  #: steps after which precisions are compared by the loss that is left
-SAMPLED = 1 << 16  #: elements of a tensor whose updates are compared, a seeded choice of larger ones
-#: The least cosine of an update with its reference. In float32 an honest one misses 1 by 1e-9 to 1e-6, one that multiplied in float16
-#: or TF32 by 3e-5 and more.
-COSINE: dict[DType, float] = {"float32": 1 - 5e-6, "float16": 0.9, "bfloat16": 0.9}
 
 
 class AmpStepCase(Case, frozen=True, kw_only=True):
@@ -77,7 +70,7 @@ class AmpStep(Workload[AmpStepCase]):
         dtypes: tuple[DType, ...] = ("float32", "bfloat16") if suite == "quick" else ("float32", "bfloat16", "float16")
         batch, width, blocks, classes = {
             "quick": (64, 128, 1, 64),
-            "documents": (256, 512, 2, 512),
+            "documents": (1024, 128, 2, 128),  # activations weigh more than parameters, as where memory is short
             "standard": (256, 1024, 4, 1000),
             "large": (2048, 2048, 2, 8192),
         }[suite]
@@ -126,59 +119,6 @@ class AmpStep(Workload[AmpStepCase]):
             return Check(ok=False, error=math.inf, tolerance=tolerance, detail=f"the loss of step {len(outputs)} is NaN or infinite")
         check.figures["relative_loss"] = final / float(reference["losses"][len(outputs) - 1])
         return check
-
-
-def trajectory(
-    initial: Arrays, steps: int, loss_and_gradients: Callable[[int, Arrays], tuple[float, Mapping[str, Array]]]
-) -> dict[str, Array]:
-    """What AdamW makes of the ``initial`` parameters in float64, in the form of ``AmpStep.reference``.
-
-    ``loss_and_gradients`` is told the number of the step, from 0, and the parameters before it.
-    """
-    parameters = {name: value.astype(np.float64) for name, value in initial.items()}
-    at = {name: _sample(value.size) for name, value in parameters.items()}
-    moments = {name: (np.zeros_like(value), np.zeros_like(value)) for name, value in parameters.items()}
-    losses, updates = [], {name: np.empty((steps, at[name].size)) for name in parameters}
-    for step in range(steps):
-        loss, gradients = loss_and_gradients(step, parameters)
-        losses.append(loss)
-        for name, gradient in gradients.items():
-            update = _adam(gradient, moments[name], step + 1)
-            updates[name][step] = update.reshape(-1)[at[name]]
-            parameters[name] = parameters[name] * (1 - LEARNING_RATE * WEIGHT_DECAY) + update
-    return {"losses": np.array(losses)} | updates | {f"{name}.at": indices for name, indices in at.items()}
-
-
-def followed(dtype: DType, initial: Arrays, outputs: Sequence[Arrays], reference: Arrays, tolerance: float) -> Check:
-    """Whether the outputs of consecutive steps from the ``initial`` parameters follow a ``trajectory``; the error is that of the losses."""
-    names = list(initial)
-    if any(out[name].shape != initial[name].shape for out in outputs for name in names):
-        return Check(ok=False, error=math.inf, tolerance=tolerance, detail="a parameter has another shape")
-    if not all(np.isfinite(out[name]).all() for out in outputs for name in names):
-        return Check(ok=False, error=math.inf, tolerance=tolerance, detail="a parameter holds NaN or infinity")
-    before, applied, error = dict(initial), 0, 0.0
-    moved = {name: np.zeros(reference[f"{name}.at"].size) for name in names}
-    for out in outputs:
-        loss, expected = float(out["loss"]), float(reference["losses"][applied])
-        error = max(error, abs(loss - expected) / float(reference["losses"].max())) if math.isfinite(loss) else math.inf
-        if dtype == "float16" and all(np.array_equal(out[name], before[name]) for name in names):
-            continue  # the gradients overflowed, and the step was skipped as it should be
-        for name in names:
-            at = reference[f"{name}.at"]
-            new, old = (array.reshape(-1)[at].astype(np.float64) for array in (out[name], before[name]))
-            moved[name] += new - old * (1 - LEARNING_RATE * WEIGHT_DECAY)
-        before, applied = {name: out[name] for name in names}, applied + 1
-    cosines = {name: _cosine(moved[name], reference[name][:applied].sum(0)) for name in names}
-    worst = min(names, key=lambda name: cosines[name])
-    figures = {"lowest_cosine": cosines[worst], "skipped_steps": float(len(outputs) - applied)}
-    detail = ""
-    if not error <= tolerance:
-        detail = f"a loss is off by {error:.2g}, tolerance {tolerance:.2g}" if math.isfinite(error) else "the loss is NaN or infinite"
-    elif not cosines[worst] >= COSINE[dtype]:
-        detail = f"the update of {worst} does not point along the reference's: cosine {cosines[worst]:.2g}"
-    elif dtype != "float32" and all(np.array_equal(before[name], rounded(before[name], dtype)) for name in names):
-        detail = f"the master weights are {dtype}, not float32"
-    return Check(ok=not detail, error=error, tolerance=tolerance, detail=detail, figures=figures)
 
 
 def loss_and_gradients(case: AmpStepCase, parameters: Arrays, x: Array, labels: Array) -> tuple[float, dict[str, Array]]:
@@ -235,29 +175,10 @@ def _linear_backward(name: str, x: Array, d_out: Array, p: Arrays, gradients: di
     return d_x
 
 
-def _adam(gradient: Array, moments: tuple[Array, Array], step: int) -> Array:
-    """The update without decay, moments advanced in place (Kingma and Ba, algorithm 1)."""
-    first, second = moments
-    first += (1 - BETAS[0]) * (gradient - first)
-    second += (1 - BETAS[1]) * (gradient**2 - second)
-    update: Array = -LEARNING_RATE * (first / (1 - BETAS[0] ** step)) / (np.sqrt(second / (1 - BETAS[1] ** step)) + EPSILON)
-    return update
-
-
 def _initial(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     if len(shape) == 2:
         return (rng.standard_normal(shape, dtype=np.float32) / np.float32(math.sqrt(shape[0]))).astype(np.float32)
     return np.full(shape, 1 if name.endswith(".scale") else 0, np.float32)
-
-
-def _sample(size: int) -> Array:
-    return np.arange(size) if size <= SAMPLED else np.sort(np.random.default_rng(0).choice(size, SAMPLED, replace=False))
-
-
-def _cosine(a: Array, b: Array) -> float:
-    """0 where either is zero; NaN if a value is."""
-    norms = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
-    return float(a @ b) / norms if norms else 0.0
 
 
 def _norm(name: str, width: int) -> dict[str, tuple[int, ...]]:

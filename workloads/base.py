@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
@@ -84,6 +84,8 @@ class Workload(ABC, Generic[C]):
     variants: ClassVar[Mapping[str, str]]
     #: whether the memory of a call is worth a process that does nothing else, which takes longer to start than most cells
     memory_matters: ClassVar[bool] = True
+    #: whether it is measured only where it is named: one whose question is another than which backend is fastest
+    by_name_only: ClassVar[bool] = False
 
     @abstractmethod
     def cases(self, suite: Suite) -> Iterable[C]:
@@ -91,6 +93,10 @@ class Workload(ABC, Generic[C]):
 
         ``documents`` has what the source documents' claims compare (results/claims.toml), and nothing where there is none.
         """
+
+    def variants_of(self, case: C) -> Collection[str]:  # noqa: ARG002 - for overriders
+        """Those of the variants that mean something for this case; no backend is asked for the others."""
+        return self.variants
 
     @abstractmethod
     def inputs(self, case: C, rng: np.random.Generator) -> dict[str, Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -82,6 +82,9 @@ class FFT(Workload[FFTCase]):
             *(_case(kind, batch, side, side) for kind in ("complex", "real")),
             *(_case(kind, batch, side * 3 // 4, side, "roundtrip") for kind in ("complex", "real")),
         ]
+
+    def variants_of(self, case: FFTCase) -> Collection[str]:
+        return self.variants if case.has_product else ["native"]
 
     def inputs(self, case: FFTCase, rng: np.random.Generator) -> dict[str, Array]:
         real = rng.standard_normal(case.shape, dtype=np.float32)

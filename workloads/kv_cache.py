@@ -87,7 +87,7 @@ class KvCache(Workload[KvCacheCase]):
         if suite == "quick":
             return []
         if suite == "documents":
-            return [_case("float32", 16, 2, 2, 64, tokens, 64) for tokens in (16, 32, 64)]
+            return [_case("float32", 16, 2, 2, 64, tokens, 128) for tokens in (32, 64, 128)]
         batch, heads, kv_heads, size, longest = (8, 16, 16, 64, 128) if suite == "standard" else (16, 32, 8, 128, 256)
         lengths = [_case("float32", batch, heads, kv_heads, size, tokens, longest) for tokens in (longest // 4, longest // 2, longest)]
         low: tuple[DType, ...] = ("float16", "bfloat16")

@@ -18,9 +18,9 @@ import numpy as np
 
 from metalbench.workloads._lora_step_inputs import GROUP, PARTS, RANK, adapter, matrix, text
 from metalbench.workloads._lora_step_reference import loss_and_gradients
-from metalbench.workloads.amp_step import BETAS, followed, trajectory
+from metalbench.workloads._training import BETAS, followed, trajectory
 from metalbench.workloads.base import EPS, ITEMSIZE, Array, Arrays, Case, Check, Cost, Suite, Workload, reduction_tolerance, rounded
-from metalbench.workloads.int4_matmul import dequantize
+from metalbench.workloads.int4_matmul import dequantize, pack_bytes
 from metalbench.workloads.transformer_block import BASE, REDUCTIONS, TransformerBlockCase
 
 Base = Literal["dense", "int8", "int4"]
@@ -138,12 +138,11 @@ class LoraStep(Workload[LoraStepCase]):
         twin = case.twin()
         matrices, norms = frozen(twin)
         weights = {name: _whole(name, inputs) for name in ("embedding", *matrices, *norms)}
-        kept = [inputs[f"layer{layer}.kept"] for layer in range(twin.layers)]
+        epoch = batches(twin, inputs)
 
         def step(number: int, adapters: Arrays) -> tuple[float, dict[str, Array]]:
-            batch = number % BATCHES
-            factors = [masks[batch] / KEEP for masks in kept]
-            return loss_and_gradients(twin.of_layer(), weights, adapters, SCALE, factors, inputs["tokens"][batch])
+            tokens, kept = epoch[number % BATCHES]
+            return loss_and_gradients(twin.of_layer(), weights, adapters, SCALE, [masks / KEEP for masks in kept], tokens)
 
         return trajectory({name: inputs[name] for name in twin.adapters()}, STEPS, step)
 
@@ -205,6 +204,18 @@ def unfolded(case: LoraStepCase, inputs: Arrays) -> dict[str, Array]:
 def parts(name: str, inputs: Arrays) -> list[Array]:
     """What a frozen matrix is stored as: itself; codes and scales of 8 bits; or codes, scales and offsets of 4."""
     return [inputs[name]] if name in inputs else [inputs[f"{name}.{part}"] for part in PARTS if f"{name}.{part}" in inputs]
+
+
+def packed_parts(name: str, inputs: Arrays) -> list[Array]:
+    """As ``parts``, with two codes of 4 bits in a byte, the even one in the low half, and scales and offsets [out, in / GROUP, 1]."""
+    codes, *shared = parts(name, inputs)
+    return [pack_bytes(codes) if len(shared) == 2 else codes, *(array[..., None] for array in shared)]
+
+
+def batches(case: LoraStepCase, inputs: Arrays) -> list[tuple[Array, list[Array]]]:
+    """For each step of an epoch the tokens [batch, block + 1], and by layer where dropout keeps [q and v, batch, block, width]."""
+    kept = [inputs[f"layer{layer}.kept"] for layer in range(case.layers)]
+    return [(inputs["tokens"][batch], [masks[batch] for masks in kept]) for batch in range(BATCHES)]
 
 
 def frozen(case: LoraStepCase) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""The operators that models are made of, each forward and backward, against float64: what a framework has, and whether it is right.
+"""The operators that models are made of, forward and backward: what a framework has, and whether it is right. Only where it is named.
 
 The list, where it is from, and how each is judged stand in ``operators.toml``; a framework answers with one public function or layer of its
 own for an operator, or says that it has none. What would have to be put together of several is not counted.
@@ -81,9 +81,10 @@ class Operators(Workload[OperatorsCase]):
     case_type = OperatorsCase
     variants = {"native": "one public function or layer of the framework, and its own derivative"}
     memory_matters = False  # of so small arrays, and there are hundreds of cells
+    by_name_only = True  # for their number: the question is whether, not how fast
 
     def cases(self, suite: Suite) -> Iterable[OperatorsCase]:
-        """The same for every device: what is asked is whether, not how fast. None in ``quick`` and ``documents``, for their number."""
+        """The same for every device. None in ``quick`` and ``documents``."""
         if suite in {"quick", "documents"}:
             return []
         return [OperatorsCase(operator=name, dtype=dtype) for name, judgement in judgements().items() for dtype in judgement.dtypes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from statistics import NormalDist
 from typing import Literal
 
@@ -70,6 +70,9 @@ class QuantizedMatmul(Workload[QuantizedMatmulCase]):
         pairs = [(dtype, m) for dtype in dtypes for m in (1, 512)]
         even = [case for dtype, m in pairs for case in (_case(dtype, m, size, "int8", size), *_of_4_bits(dtype, m, size, "even"))]
         return [*even, *_of_4_bits("float16", 1, size, "clustered")]
+
+    def variants_of(self, case: QuantizedMatmulCase) -> Collection[str]:
+        return [name for name in self.variants if name != "uint4" or case.scheme == "int4"]
 
     def inputs(self, case: QuantizedMatmulCase, rng: np.random.Generator) -> dict[str, Array]:
         """x and the original ``weights``; codes int8 and scales, or uint8, scales and offsets, or uint8 and tables [n / group, 16]."""

@@ -14,16 +14,8 @@ import numpy as np
 
 from metalbench.backends.base import Factory, Outputs, Step
 from metalbench.backends.jax.device import JaxDevice
-from metalbench.workloads.amp_step import (
-    BETAS,
-    EPSILON,
-    GROWTH_INTERVAL,
-    LEARNING_RATE,
-    LOSS_SCALE,
-    NORM_EPSILON,
-    WEIGHT_DECAY,
-    AmpStepCase,
-)
+from metalbench.workloads._training import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
+from metalbench.workloads.amp_step import GROWTH_INTERVAL, LOSS_SCALE, NORM_EPSILON, AmpStepCase
 from metalbench.workloads.base import Arrays
 
 Tree = dict[str, jax.Array]

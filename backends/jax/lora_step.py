@@ -14,19 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from metalbench.backends.base import Factory, Outputs, Step, Twinned
+from metalbench.backends.base import Factory, Outputs
 from metalbench.backends.jax.amp_step import adamw
 from metalbench.backends.jax.device import JaxDevice
 from metalbench.backends.jax.int4_matmul import stored
 from metalbench.backends.jax.transformer_block import normalise, rotate
-from metalbench.workloads.base import Array, Arrays
-from metalbench.workloads.int4_matmul import pack_bytes
-from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, STEPS, LoraStepCase, frozen, parts, unfolded
+from metalbench.backends.twinned import twinned
+from metalbench.workloads.base import Arrays
+from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, LoraStepCase, batches, frozen, packed_parts, unfolded
 from metalbench.workloads.transformer_block import rotary_tables
 
-#: One array; signed codes, a byte each, and scales; or two codes a byte, the even one in the low half, scales and offsets.
-#: Scales and offsets [out, in / group, 1].
-Packed = Sequence[jax.Array]
+Packed = Sequence[jax.Array]  #: as ``packed_parts`` has it
 Frozen = Mapping[str, Packed]
 Tree = Mapping[str, jax.Array]
 
@@ -87,14 +85,6 @@ def train(state: Any, w: Frozen, batch: Any, tables: Packed, case: LoraStepCase,
     return adamw(state, gradients), loss
 
 
-def put_packed(device: JaxDevice, case: LoraStepCase, arrays: Sequence[Array]) -> Packed:
-    codes, *shared = arrays
-    if not shared:
-        return [device.put(codes, case.dtype)]
-    whole = device.put(pack_bytes(codes) if case.base == "int4" else codes)
-    return [whole, *(device.put(array[..., None], case.dtype) for array in shared)]
-
-
 class Training:
     """A step with its own state. ``frozen``: by name, what is not trained."""
 
@@ -105,11 +95,13 @@ class Training:
         self._device, self._case, self._initial = device, case, {name: given[name] for name in case.adapters()}
         self._kernel = "cudnn" if device.kind == "cuda" and case.dtype != "float32" else None  # cuDNN has it in 16 bit only
         self._tables = [device.put(table[:, None]) for table in rotary_tables(case.of_layer())]
-        self.frozen = {name: put_packed(device, case, parts(name, given)) for name in ("embedding", *matrices)}
+        self.frozen = {
+            name: [device.put(array, case.dtype if array.dtype.kind == "f" else None) for array in packed_parts(name, given)]
+            for name in ("embedding", *matrices)
+        }
         self.figures: Mapping[str, float] = stored(*(array for packed in self.frozen.values() for array in packed))
         self.frozen |= {name: [device.put(given[name], case.dtype)] for name in norms}
-        masks = [given[f"layer{layer}.kept"] for layer in range(case.layers)]
-        self._batches = [(device.put(given["tokens"][batch]), [device.put(kept[batch]) for kept in masks]) for batch in range(BATCHES)]
+        self._batches = [(device.put(tokens), [device.put(kept) for kept in masks]) for tokens, masks in batches(case, given)]
         self.reset()
 
     def reset(self) -> None:
@@ -126,11 +118,5 @@ class Training:
         return {"loss": loss, **self._state["parameters"]}
 
 
-def native(device: JaxDevice, case: LoraStepCase, inputs: Arrays) -> Step:
-    if case.full_size:
-        return Twinned(device, STEPS, lambda: Training(device, case.twin(), inputs), lambda: Training(device, case, inputs))
-    return Training(device, case, inputs)
-
-
-VARIANTS: Mapping[str, Factory] = {"native": native}
+VARIANTS: Mapping[str, Factory] = {"native": twinned(Training)}
 DEFAULT = "native"

@@ -12,16 +12,8 @@ from mlx.utils import tree_flatten, tree_map
 
 from metalbench.backends.base import Factory, Outputs, Step
 from metalbench.backends.mlx.device import MlxDevice
-from metalbench.workloads.amp_step import (
-    BETAS,
-    EPSILON,
-    GROWTH_INTERVAL,
-    LEARNING_RATE,
-    LOSS_SCALE,
-    NORM_EPSILON,
-    WEIGHT_DECAY,
-    AmpStepCase,
-)
+from metalbench.workloads._training import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
+from metalbench.workloads.amp_step import GROWTH_INTERVAL, LOSS_SCALE, NORM_EPSILON, AmpStepCase
 from metalbench.workloads.base import Arrays
 
 Tree = dict[str, mx.array]

@@ -10,13 +10,14 @@ import mlx.core as mx
 import numpy as np
 from mlx import nn, optimizers
 
-from metalbench.backends.base import Factory, Outputs, Step, Twinned
+from metalbench.backends.base import Factory, Outputs
 from metalbench.backends.mlx.device import MlxDevice
 from metalbench.backends.mlx.int4_matmul import stored
-from metalbench.workloads.amp_step import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
+from metalbench.backends.twinned import twinned
+from metalbench.workloads._training import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
 from metalbench.workloads.base import Array, Arrays
 from metalbench.workloads.int4_matmul import pack_bytes
-from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, STEPS, LoraStepCase, frozen, parts, unfolded
+from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, LoraStepCase, batches, frozen, parts, unfolded
 from metalbench.workloads.transformer_block import BASE, NORM_EPSILON
 
 Packed = Sequence[mx.array]  #: one array; or codes in 32-bit words, the first in the lowest bits, and scales and offsets [out, in / group]
@@ -83,8 +84,7 @@ class Training:
         self.frozen = {name: put_packed(device, case, parts(name, given)) for name in ("embedding", *matrices)}
         self.figures: Mapping[str, float] = stored(*(array for packed in self.frozen.values() for array in packed))
         self.frozen |= {name: [device.put(given[name], case.dtype)] for name in norms}
-        masks = [given[f"layer{layer}.kept"] for layer in range(case.layers)]
-        self._batches = [(device.put(given["tokens"][batch]), [device.put(kept[batch]) for kept in masks]) for batch in range(BATCHES)]
+        self._batches = [(device.put(tokens), [device.put(kept) for kept in masks]) for tokens, masks in batches(case, given)]
         self.reset()
 
     def reset(self) -> None:
@@ -114,11 +114,5 @@ def train(
     return loss
 
 
-def native(device: MlxDevice, case: LoraStepCase, inputs: Arrays) -> Step:
-    if case.full_size:
-        return Twinned(device, STEPS, lambda: Training(device, case.twin(), inputs), lambda: Training(device, case, inputs))
-    return Training(device, case, inputs)
-
-
-VARIANTS: Mapping[str, Factory] = {"native": native}
+VARIANTS: Mapping[str, Factory] = {"native": twinned(Training)}
 DEFAULT = "native"

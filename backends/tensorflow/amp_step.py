@@ -10,16 +10,8 @@ import tensorflow as tf
 
 from metalbench.backends.base import Factory, Outputs, Step
 from metalbench.backends.tensorflow.device import TensorflowDevice
-from metalbench.workloads.amp_step import (
-    BETAS,
-    EPSILON,
-    GROWTH_INTERVAL,
-    LEARNING_RATE,
-    LOSS_SCALE,
-    NORM_EPSILON,
-    WEIGHT_DECAY,
-    AmpStepCase,
-)
+from metalbench.workloads._training import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
+from metalbench.workloads.amp_step import GROWTH_INTERVAL, LOSS_SCALE, NORM_EPSILON, AmpStepCase
 from metalbench.workloads.base import Arrays
 
 POLICY = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}

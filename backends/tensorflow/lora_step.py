@@ -11,21 +11,19 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from metalbench.backends.base import Factory, Outputs, Step, Twinned
+from metalbench.backends.base import Factory, Outputs
 from metalbench.backends.tensorflow.attention import attend
 from metalbench.backends.tensorflow.device import TensorflowDevice
 from metalbench.backends.tensorflow.int4_matmul import stored
 from metalbench.backends.tensorflow.transformer_block import normalise, rotate
-from metalbench.workloads.amp_step import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
+from metalbench.backends.twinned import twinned
+from metalbench.workloads._training import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
 from metalbench.workloads.attention import causal_mask
-from metalbench.workloads.base import Array, Arrays
-from metalbench.workloads.int4_matmul import pack_bytes
-from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, STEPS, LoraStepCase, frozen, parts, unfolded
+from metalbench.workloads.base import Arrays
+from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, LoraStepCase, batches, frozen, packed_parts, unfolded
 from metalbench.workloads.transformer_block import rotary_tables
 
-#: One tensor; signed codes, a byte each, and scales; or two codes a byte, the even one in the low half, scales and offsets.
-#: Scales and offsets [out, in / group, 1].
-Packed = Sequence[tf.Tensor]
+Packed = Sequence[tf.Tensor]  #: as ``packed_parts`` has it
 Frozen = Mapping[str, Packed]
 Tree = Mapping[str, tf.Variable]
 
@@ -86,14 +84,6 @@ def loss_of(w: Frozen, adapters: Tree, tokens: tf.Tensor, kept: Sequence[tf.Tens
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(tokens[:, 1:], (-1,)), logits))
 
 
-def put_packed(device: TensorflowDevice, case: LoraStepCase, arrays: Sequence[Array]) -> Packed:
-    codes, *shared = arrays
-    if not shared:
-        return [device.put(codes, case.dtype)]
-    whole = device.put(pack_bytes(codes) if case.base == "int4" else codes)
-    return [whole, *(device.put(array[..., None], case.dtype) for array in shared)]
-
-
 class Training:
     """A step with its own state. ``frozen``: by name, what is not trained; trained is every variable."""
 
@@ -101,11 +91,13 @@ class Training:
 
     def __init__(self, device: TensorflowDevice, case: LoraStepCase, inputs: Arrays) -> None:
         given, (matrices, norms) = unfolded(case, inputs), frozen(case)
-        self.frozen = {name: put_packed(device, case, parts(name, given)) for name in ("embedding", *matrices)}
+        self.frozen = {
+            name: [device.put(array, case.dtype if array.dtype.kind == "f" else None) for array in packed_parts(name, given)]
+            for name in ("embedding", *matrices)
+        }
         self.figures: Mapping[str, float] = stored(*(array for packed in self.frozen.values() for array in packed))
         self.frozen |= {name: [device.put(given[name], case.dtype)] for name in norms}
-        masks = [given[f"layer{layer}.kept"] for layer in range(case.layers)]
-        self._batches = [(device.put(given["tokens"][batch]), [device.put(kept[batch]) for kept in masks]) for batch in range(BATCHES)]
+        self._batches = [(device.put(tokens), [device.put(kept) for kept in masks]) for tokens, masks in batches(case, given)]
         self._tables = [device.put(table) for table in (*rotary_tables(case.of_layer()), causal_mask(case.block, case.block))]
         with tf.device(device.name):
             self._adapters = {name: keras.Variable(given[name], dtype="float32") for name in case.adapters()}
@@ -135,11 +127,5 @@ class Training:
         return {"loss": loss, **{name: variable.value for name, variable in self._adapters.items()}}
 
 
-def native(device: TensorflowDevice, case: LoraStepCase, inputs: Arrays) -> Step:
-    if case.full_size:
-        return Twinned(device, STEPS, lambda: Training(device, case.twin(), inputs), lambda: Training(device, case, inputs))
-    return Training(device, case, inputs)
-
-
-VARIANTS: Mapping[str, Factory] = {"native": native}
+VARIANTS: Mapping[str, Factory] = {"native": twinned(Training)}
 DEFAULT = "native"

@@ -8,19 +8,17 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from metalbench.backends.base import Factory, Outputs, Step, Twinned
+from metalbench.backends.base import Factory, Outputs
 from metalbench.backends.torch.device import TorchDevice
 from metalbench.backends.torch.int4_matmul import stored
 from metalbench.backends.torch.transformer_block import rotate
-from metalbench.workloads.amp_step import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
-from metalbench.workloads.base import Array, Arrays
-from metalbench.workloads.int4_matmul import pack_bytes
-from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, STEPS, LoraStepCase, frozen, parts, unfolded
+from metalbench.backends.twinned import twinned
+from metalbench.workloads._training import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
+from metalbench.workloads.base import Arrays
+from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, LoraStepCase, batches, frozen, packed_parts, unfolded
 from metalbench.workloads.transformer_block import NORM_EPSILON, rotary_tables
 
-#: One tensor; signed codes, a byte each, and scales; or two codes a byte, the even one in the low half, scales and offsets.
-#: Scales and offsets [out, in / group, 1].
-Packed = Sequence[torch.Tensor]
+Packed = Sequence[torch.Tensor]  #: as ``packed_parts`` has it
 Frozen = Mapping[str, Packed]
 Tree = Mapping[str, torch.Tensor]
 
@@ -87,14 +85,6 @@ def loss_of(
     return functional.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
 
 
-def put_packed(device: TorchDevice, case: LoraStepCase, arrays: Sequence[Array]) -> Packed:
-    codes, *shared = arrays
-    if not shared:
-        return [device.put(codes, case.dtype)]
-    whole = device.put(pack_bytes(codes) if case.base == "int4" else codes)
-    return [whole, *(device.put(array[..., None], case.dtype) for array in shared)]
-
-
 class Training:
     """A step with its own state. ``frozen``: by name, what is not trained; trained is whatever wants a gradient."""
 
@@ -104,14 +94,14 @@ class Training:
         given, (matrices, norms) = unfolded(case, inputs), frozen(case)
         self._case, self._initial = case, {name: given[name] for name in case.adapters()}
         self._tables = [device.put(table) for table in rotary_tables(case.of_layer())]
-        self.frozen = {name: put_packed(device, case, parts(name, given)) for name in ("embedding", *matrices)}
+        self.frozen = {
+            name: [device.put(array, case.dtype if array.dtype.kind == "f" else None) for array in packed_parts(name, given)]
+            for name in ("embedding", *matrices)
+        }
         self.figures: Mapping[str, float] = stored(*(array for packed in self.frozen.values() for array in packed))
         self.frozen |= {name: [device.put(given[name], case.dtype)] for name in norms}
         self._adapters = {name: device.put(value).requires_grad_() for name, value in self._initial.items()}
-        masks = [given[f"layer{layer}.kept"] for layer in range(case.layers)]
-        self._batches = [
-            (device.put(given["tokens"][batch], "int64"), [device.put(kept[batch]) for kept in masks]) for batch in range(BATCHES)
-        ]
+        self._batches = [(device.put(tokens, "int64"), [device.put(kept) for kept in masks]) for tokens, masks in batches(case, given)]
         tensors = {name: packed[0] for name, packed in self.frozen.items()} | self._adapters
         self._trained = {name: tensor for name, tensor in tensors.items() if tensor.requires_grad}
         self.reset()
@@ -133,11 +123,5 @@ class Training:
         return {"loss": loss.detach(), **{name: tensor.detach() for name, tensor in self._trained.items()}}
 
 
-def native(device: TorchDevice, case: LoraStepCase, inputs: Arrays) -> Step:
-    if case.full_size:
-        return Twinned(device, STEPS, lambda: Training(device, case.twin(), inputs), lambda: Training(device, case, inputs))
-    return Training(device, case, inputs)
-
-
-VARIANTS: Mapping[str, Factory] = {"native": native}
+VARIANTS: Mapping[str, Factory] = {"native": twinned(Training)}
 DEFAULT = "native"

@@ -22,6 +22,7 @@ from metalbench.harness.cli import (
     selfcheck,
     share,
     show,
+    store,
     transfer,
 )
 
@@ -46,6 +47,7 @@ app.command("export")(transfer.export)
 app.command("import")(transfer.import_)
 app.add_typer(listing.app, name="list")
 app.add_typer(env.app, name="env")
+app.add_typer(store.app, name="store")
 app.add_typer(dashboard.app, name="dashboard")
 app.command("selfcheck")(selfcheck.selfcheck)
 app.command("doctor")(doctor.doctor)

@@ -23,7 +23,7 @@ LOOKED_AT = 50  #: of this machine's newest runs, those in which both sides of a
 
 
 def claims(
-    claim: Annotated[list[str] | None, typer.Argument(metavar="[CLAIM]…", help="Only these, such as S11 or S11-memory.")] = None,
+    claim: Annotated[list[str] | None, typer.Argument(metavar="[CLAIM]…", help="Only these, such as S11 or S11-recompute.")] = None,
     run: Annotated[bool, typer.Option("--run", help="Measure first what has not been.")] = False,
     suite: Annotated[str, typer.Option(metavar="NAME", help="Of which the cells are, with --run.")] = "documents",
     backend: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only these, such as torch-mps,mlx-metal. [repeatable]")] = None,

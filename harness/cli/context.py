@@ -62,10 +62,17 @@ def store_place(given: str | None, config: Config) -> str:
 @contextmanager
 def opened_store(given: str | None, config: Config) -> Iterator[Store]:
     """The store named by the option, BENCH_STORE, bench.toml, or the user's data folder, in this order."""
+    with opened(store_place(given, config)) as store:
+        yield store
+
+
+@contextmanager
+def opened(place: str, *, make: bool = True) -> Iterator[Store]:
+    """The store at ``place``, a file or a URL. What is wrong with it, or without ``make`` that there is none, is a UsageError."""
     from metalbench.results.store import StoreError, open_store
 
     try:
-        with open_store(store_place(given, config)) as store:
+        with open_store(place, make=make) as store:
             yield store
     except StoreError as error:
         raise UsageError(str(error)) from error

@@ -42,25 +42,27 @@ def suites() -> None:
     catalog = context.load().catalog
     rows = []
     for name, defaults in SUITES.items():
-        cases = sum(1 for workload in catalog.workload_files for _ in catalog.workload(workload).cases(name))
+        cases = sum(1 for workload in catalog.usual_workloads for _ in catalog.workload(workload).cases(name))
         rows.append((name, f"{cases} cases, {defaults.launches} launches, {defaults.budget:g} s a cell", defaults.about))
     _print(rows)
 
 
 @app.command()
 def runs(store: context.StoreOption = None, limit: Annotated[int, typer.Option(min=1, help="At most so many, newest first.")] = 20) -> None:
-    """The runs in the store, newest first."""
+    """The runs in the store, newest first, with their machines where it is several machines'."""
+    from metalbench.results.machines import described
+
     with context.opened_store(store, context.load().config) as results:
-        found = results.runs(limit)
+        found, hosts = results.runs(limit), {host.key: described(host) for host in results.hosts()}
     if not found:
         print("No runs yet; `bench run` makes one.")
         return
-    _print(
-        [
-            (run.id, time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)), run.state, f"{run.records} records", run.label)
-            for run in found
-        ]
-    )
+    several = len(set(hosts.values())) > 1
+    rows = []
+    for run in found:
+        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started))
+        rows.append((run.id, began, run.state, f"{run.records} records", *([hosts[run.host]] if several else []), run.label))
+    _print(rows)
 
 
 def _print(rows: Sequence[tuple[str, ...]]) -> None:

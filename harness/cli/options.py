@@ -44,7 +44,7 @@ def make_options(given: Given, columns: list[Column], ctx: context.Context) -> O
     budget = given.budget or config.budget or defaults.budget
     if budget <= 0 or (given.budget is not None and given.budget <= 0):
         raise UsageError(f"--budget {given.budget} is not a time; give the seconds to sample each cell, such as 0.5.")
-    workloads = context.split(given.workload) or config.workloads or list(catalog.workload_files)
+    workloads = context.split(given.workload) or config.workloads or catalog.usual_workloads
     return Options(
         suite=cast("Suite", suite),
         columns=columns,

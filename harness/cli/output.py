@@ -39,6 +39,10 @@ def naming(catalog: Catalog) -> Naming:
     return partial(case_name, catalog=catalog)
 
 
+def counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def print_plan(plan: Plan, catalog: Catalog) -> None:
     """The cells in the order of the first round, and the time expected."""
     from metalbench.results.layout import full_name

@@ -96,10 +96,12 @@ def new_name() -> str:
 def interrupted(results: Store, name: str) -> Run:
     """The run to go on with. A finished one is refused: there is nothing left of it."""
     from metalbench.harness.host import host
+    from metalbench.results.machines import same_machine
 
-    this: Run | None = results.unfinished() if name == UNFINISHED else results.run(name)
+    ours = [known for known in results.hosts() if same_machine(known, host())]  # a store may be that of several machines
+    this: Run | None = results.unfinished(ours) if name == UNFINISHED else results.run(name)
     if this is None:
-        raise UsageError("There is no unfinished run in this store; `bench list runs` shows what there is.")
+        raise UsageError("There is no unfinished run of this machine's in this store; `bench list runs` shows what there is.")
     if this.state == "finished":
         raise UsageError(f"Run {this.id} is finished already; `bench show {this.id}` shows it.")
     if this.beside:

@@ -50,10 +50,7 @@ def _is_store(path: Path) -> bool:
 def _from_store(place: str, name: str) -> tuple[Run, list[Record]]:
     from metalbench.results.store import open_store
 
-    file = Path(place.removeprefix("sqlite:///"))
-    if (place.startswith("sqlite:") or "://" not in place) and not file.is_file():
-        raise UsageError(f"There is no store {place}; name one that is there.")
-    with open_store(place) as other:
+    with open_store(place, make=False) as other:
         run = other.run(name)
         return run, other.records(run.id)
 

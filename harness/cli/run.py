@@ -40,7 +40,9 @@ def run(
     ] = None,
     backend: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only these, such as torch-mps,mlx-metal. [repeatable]")] = None,
     env: Annotated[list[str] | None, typer.Option(metavar="[ID:]ENV", help="Where a backend runs: see above. [repeatable]")] = None,
-    workload: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these. [repeatable]")] = None,
+    workload: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only these; some are measured only where they are named. [repeatable]")
+    ] = None,
     case: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only cases with this parameter. [repeatable]")] = None,
     variant: Annotated[list[str] | None, typer.Option(metavar="NAME", help="These variants instead of the suite's. [repeatable]")] = None,
     protocol: Annotated[Protocol, typer.Option(help="Wait after every call, or once for many; caches warm, or cold.")] = Protocol.latency,

@@ -58,7 +58,7 @@ def _recognised(name: str, given: Given, ctx: context.Context) -> Asked:
         return Asked("environment", name)
     if existing(name) is not None:
         raise UsageError(f"{name!r} doesn't say for which backend; put that before it, as in torch-cpu:{name}.")
-    workloads = context.split(given.workload) or ctx.config.workloads or list(ctx.catalog.workload_files)
+    workloads = context.split(given.workload) or ctx.config.workloads or ctx.catalog.usual_workloads
     variants = dict.fromkeys(variant for workload in workloads for variant in ctx.catalog.workload(workload).variants)
     if name in variants:
         return Asked("variant", name)

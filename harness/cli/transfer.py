@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from metalbench.harness.cli import context
-from metalbench.harness.cli.output import write_whole
+from metalbench.harness.cli.output import counted, write_whole
 from metalbench.harness.errors import UsageError, unknown
 
 
@@ -76,14 +76,10 @@ def import_(
                 runs = [(run if label is None else msgspec.structs.replace(run, label=label), records) for run, records in reading.runs]
                 new = sum(results.receive(run, records) for run, records in runs)
                 count = sum(len(records) for _, records in reading.runs)
-                print(f"{file}: {name}, {_count(len(reading.runs), 'run')}, {_count(count, 'record')}, {new} new")
+                print(f"{file}: {name}, {counted(len(reading.runs), 'run')}, {counted(count, 'record')}, {new} new")
                 problems = reading.problems or ([] if reading.runs else ["holds no results"])
             for problem in problems:
                 print(f"bench: {file}: {printable(problem)}.", file=sys.stderr)
             sound = sound and not problems
     if not sound:
         raise typer.Exit(2)
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from metalbench.results.quantities import Quantity
+from metalbench.results.quantities import Quantity, figure
 from metalbench.results.record import Run
 from metalbench.results.summary import DRIFT, Summary
 
@@ -57,7 +57,7 @@ def _percent(share: float) -> str:
 
 def _answer(summary: Summary) -> Facts:
     error = f"{Quantity(summary.max_error, 'error')} of {Quantity(summary.tolerance, 'error')} that is tolerated, against float64"
-    figures = [(name.replace("_", " "), f"{value:.3g}") for name, value in summary.figures.items()]
+    figures = [(name.replace("_", " "), str(figure(name, value))) for name, value in summary.figures.items()]
     return [("error", error if summary.tolerance is not None else ""), *figures]
 
 

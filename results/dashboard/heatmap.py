@@ -5,7 +5,6 @@ The numbers, stars and marks are those of ``bench show``. The page's script read
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -14,8 +13,8 @@ from metalbench.results.dashboard.source import cell_path, run_path
 from metalbench.results.layout import Naming
 from metalbench.results.machines import same_machine, short_names
 from metalbench.results.quantities import Quantity
+from metalbench.results.ranking import ranking
 from metalbench.results.record import BROKEN, TIMED, Run
-from metalbench.results.statistics import tied
 from metalbench.results.summary import Side, Summary
 from metalbench.results.tables import chosen, telling
 
@@ -113,12 +112,11 @@ def heatmap(sides: Sequence[Side], naming: Naming) -> HeatMap:
 def standing(summaries: Sequence[Summary]) -> Standing:
     """Of the cells of a run that do the same: how each backend's own choice of variant compares."""
     by_column = chosen(summaries)
-    ranked = [summary for summary in by_column.values() if summary.ranked]
-    best = min(ranked, key=lambda summary: summary.median or math.inf, default=None)
-    if best is None:
+    ranked = ranking(by_column.values())
+    if not ranked:
         return Standing(by_column, None, set(), sure=False)
-    sure = len(best.medians) > 1
-    front = {summary.column for summary in ranked if summary is best or (sure and tied(summary.medians, best.medians))}
+    best, _, sure = ranked[0]
+    front = {best.column} | {one.summary.column for one in ranked if one.star}
     return Standing(by_column, best, front, sure)
 
 

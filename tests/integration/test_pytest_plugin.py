@@ -179,12 +179,13 @@ import pytest
 def test_backend(metalbench, backend):
     metalbench("steady", backend=backend)
 
-def test_workload(metalbench):
-    metalbench("attention", backend="numpy-cpu")
+@pytest.mark.parametrize("workload", ["attention", "dispatch"])  # of which quick has cases and has none
+def test_workload(metalbench, workload):
+    metalbench(workload, backend="numpy-cpu")
 """
     result = session(text, "-Werror")
-    assert result.counts == {"skipped": 3}, result.out
-    for reason in ("Absent is not installed in", "Absent sees no GPU", "numpy has no implementation of attention"):
+    assert result.counts == {"skipped": 4}, result.out
+    for reason in ("Absent is not installed in", "Absent sees no GPU", "implementation of attention", "implementation of dispatch"):
         assert reason in result.out
 
 

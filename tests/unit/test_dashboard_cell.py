@@ -141,7 +141,8 @@ def test_memory_energy_and_the_rest_name_their_sources(tmp_path):
         process_peak=3 << 20, process_source="the kernel", process_shared=True, device_source="nothing counts it", allocator_held=2048
     )
     energy = Energy(joules_per_call=0.002, calls=50, seconds=0.5, source="a meter")
-    found = {"max_error": 2e-7, "tolerance": 3e-6, "figures": {"skipped_steps": 1.0}, "ran": "flash", "device_spans_ns": [5e5]}
+    found = {"max_error": 2e-7, "tolerance": 3e-6, "ran": "flash", "device_spans_ns": [5e5]}
+    found["figures"] = {"skipped_steps": 1.0, "weight_bytes": 557056.0}
     versions = {"torch": "2.13", "threads": "2"}
     records = launches(FUSED, 1e6, default_variant=True, facts=versions, memory=memory, energy=energy, **found)
     records += [timed(FUSED, 3 + at, [1e6], conditions={"power_source": power}) for at, power in enumerate(("mains", "battery", "mains"))]
@@ -153,6 +154,7 @@ def test_memory_energy_and_the_rest_name_their_sources(tmp_path):
     assert said["counted by"] == "a meter, over 50 calls in 0.5 s"
     assert said["error"] == "2.0e-07 of 3.0e-06 that is tolerated, against float64"
     assert said["skipped steps"] == "1"
+    assert said["weight bytes"] == "544 KiB"
     assert said["what the framework says that it ran"] == "flash"
     assert (said["torch"], said["threads"]) == ("2.13", "2")
     assert said["variant"] == "fused, the backend's own choice"

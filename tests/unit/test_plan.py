@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from rich.console import Console
 
 from metalbench.harness.capability import Capability
 from metalbench.harness.catalog import Catalog
+from metalbench.harness.cli.context import Context
+from metalbench.harness.cli.options import Given, make_options
 from metalbench.harness.cli.progress import Display
+from metalbench.harness.config import Config
 from metalbench.harness.environments import Column, current
 from metalbench.harness.errors import PluginError, UsageError
-from metalbench.harness.inputs import load, prepare, trim
+from metalbench.harness.inputs import WORKLOADS, load, prepare, trim
 from metalbench.harness.plan import Options, make_plan
 from metalbench.harness.protocol import Offer
 from metalbench.results.record import Measurement, Record
@@ -61,6 +65,28 @@ def test_quick_has_about_ten_cells_a_backend_and_the_others_every_variant():
         assert {cell.variant for cell in standard.cells if cell.workload == name} == set(offer.variants)
 
 
+def test_the_matrix_of_operators_is_measured_only_where_it_is_named():
+    ctx = Context(Config(), [], CATALOG)
+
+    def cells(suite, **given):
+        return make_plan(make_options(Given(suite=suite, **given), COLUMNS[:1], ctx), CATALOG, ABLE).cells
+
+    assert {cell.workload for cell in cells("standard")} == {*CATALOG.workload_files} - {"operators"}
+    assert {cell.workload for cell in cells("standard", workload=["operators"])} == {"operators"}
+    with pytest.raises(UsageError, match=r"Suite quick has no case of operators; give --suite standard or large\."):
+        cells("quick", workload=["operators"])
+
+
+def test_no_backend_is_asked_for_a_variant_that_means_nothing_for_a_case():
+    """A transform as a product of two dimensions, or 8-bit codes in a type of 4 bits."""
+    cells = make_plan(options(suite="standard", workloads=["fft", "quantized_matmul"]), CATALOG, ABLE).cells
+    assert {cell.case["rows"] for cell in cells if cell.variant == "naive"} == {1}
+    assert {cell.case["direction"] for cell in cells if cell.variant == "naive"} == {"forward"}
+    assert {cell.case["scheme"] for cell in cells if cell.variant == "uint4"} == {"int4"}
+    asked = make_plan(options(suite="standard", workloads=["fft"], variants=["naive"]), CATALOG, ABLE).cells
+    assert {cell.key() for cell in asked} == {cell.key() for cell in cells if cell.variant == "naive"}
+
+
 def test_a_backend_that_cannot_be_asked_keeps_its_rows():
     plan = make_plan(options(), CATALOG, ABLE | {("mlx-cpu", "current"): Capability(status="unavailable", reason="not installed")})
     count = Counter(cell.backend for cell in plan.cells)
@@ -98,17 +124,29 @@ def test_inputs_are_made_once_and_read_back_byte_for_byte(tmp_path):
         inputs["x"][0] = 0
 
 
-def test_an_edit_of_a_workloads_code_makes_new_inputs(tmp_path):
-    workload, source = CATALOG.workload("fft"), tmp_path / "fft.py"
-    case, cache = next(iter(workload.cases("quick"))), tmp_path / "cache"
-    source.write_text("# as it was")
-    first = prepare(workload, case, 0, source, cache)
-    (tmp_path / "_other.py").write_text("# of another workload")
-    assert prepare(workload, case, 0, source, cache) == first
-    (tmp_path / "_fft_tables.py").write_text("# its own")
-    second = prepare(workload, case, 0, source, cache)
-    source.write_text("# as it is")
-    assert len({first, second, prepare(workload, case, 0, source, cache)}) == 3
+def test_an_edit_of_code_that_a_workload_depends_on_makes_new_inputs(tmp_path, monkeypatch):
+    """quantized_matmul imports base and int4_matmul; a plug-in is a file elsewhere."""
+    workload, folder, cache = CATALOG.workload("fft"), tmp_path / "workloads", tmp_path / "cache"
+    case = next(iter(workload.cases("quick")))
+    shutil.copytree(WORKLOADS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr("metalbench.harness.inputs.WORKLOADS", folder)
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text("def reference():\n    from metalbench.workloads import quantized_matmul\n")
+
+    def made():
+        return [prepare(workload, case, 0, source, cache) for source in (folder / "quantized_matmul.py", plugin)]
+
+    def edit(file):
+        file.write_text(f"{file.read_text('utf-8')}# and a line more\n", "utf-8")
+
+    seen = made()
+    edit(folder / "fft.py")  # which neither imports
+    assert made() == seen
+    for name in ("quantized_matmul", "int4_matmul", "base"):
+        edit(folder / f"{name}.py")
+        again = made()
+        assert not {*again} & {*seen}, name
+        seen += again
 
 
 def test_a_half_made_folder_never_shows(tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,8 +14,8 @@ from metalbench.results.dashboard.view import Entry, Grid, NoPageError, View, sh
 from metalbench.results.layout import full_name
 from metalbench.results.peaks import WORKLOAD, fraction, peaks
 from metalbench.results.quantities import Quantity
+from metalbench.results.ranking import Ranked, ranking
 from metalbench.results.record import Cell, Record, Run
-from metalbench.results.statistics import tied
 from metalbench.results.summary import Summary, summarise
 
 FEW = 5000  #: records of a run that is read whole, and kept for the pages of its other cells
@@ -28,14 +27,6 @@ LAUNCH = [
     *("launch", "median", "samples", "calls a sample", "first call", "compile cache", "warm-up calls", "empty call", "stopped by"),
     *("rejected", "asleep", "sentinel before", "sentinel after", "status"),
 ]
-
-
-class Ranked(NamedTuple):
-    """A right answer among those to one case. ``star``: the fastest, or tied with it."""
-
-    summary: Summary
-    ratio: float  #: to the fastest
-    star: bool
 
 
 class Log(NamedTuple):
@@ -51,16 +42,16 @@ def view(source: Source, name: str, key: str) -> View:
     peak = peaks(roofs).get(summary.cell.column)
     share = fraction(summary, peak) if peak is not None else None
     rankable = summary.ranked and summary.cell.workload != WORKLOAD and bool(summary.flops or summary.bytes)
-    ranking = _ranking(alike)
+    ranked = ranking(alike)
     return View(
         "cell.html",
         full_name(summary.cell, source.naming),
         {
             "run": run,
             "cell": summary.cell,
-            "verdict": _verdict(summary, ranking),
+            "verdict": _verdict(summary, ranked),
             "figures": [chart.figure(summary) for chart in (distribution, sequence)] if summary.medians else [],
-            "alike": Grid("alike", "This case by every backend and variant of the run", ALIKE, _alike(run, summary, alike, ranking)),
+            "alike": Grid("alike", "This case by every backend and variant of the run", ALIKE, _alike(run, summary, alike, ranked)),
             "launches": Grid("launches", "Launches", LAUNCH, [_launch(record, summary) for record in summary.records]),
             "sections": sections(run, summary, share),
             "logs": _logs(summary.records),
@@ -100,38 +91,28 @@ def _work(cell: Cell) -> tuple[object, ...]:
     return cell.workload, cell.version, cell.case, cell.protocol, cell.policy
 
 
-def _ranking(alike: Sequence[Summary]) -> list[Ranked]:
-    """The fastest first."""
-    times = sorted(((statistics.median(s.medians), s) for s in alike if s.ranked), key=lambda pair: pair[0])
-    if not times:
-        return []
-    least, best = times[0]
-    replicated = len(best.medians) > 1
-    return [Ranked(s, time / least, replicated and (s is best or tied(s.medians, best.medians))) for time, s in times]
-
-
-def _verdict(summary: Summary, ranking: Sequence[Ranked]) -> Facts:
+def _verdict(summary: Summary, ranked: Sequence[Ranked]) -> Facts:
     """The time, its standing, the status, and what casts doubt on the time."""
     launches = len(summary.medians)
     basis = f"95 % interval over {launches} launches" if launches > 1 else "from a single launch"
     time = f"{Quantity(tuple(summary.time), 'estimate')}, {basis}" if summary.time else ""
     status = f"{summary.status}: {summary.reason}" if summary.reason else summary.status
-    return known([("median time a call", time), ("standing", _standing(summary, ranking)), ("status", status), *doubts(summary)])
+    return known([("median time a call", time), ("standing", _standing(summary, ranked)), ("status", status), *doubts(summary)])
 
 
-def _standing(summary: Summary, ranking: Sequence[Ranked]) -> str:
-    place = next((place for place, ranked in enumerate(ranking) if ranked.summary is summary), None)
+def _standing(summary: Summary, ranked: Sequence[Ranked]) -> str:
+    place = next((place for place, one in enumerate(ranked) if one.summary is summary), None)
     if place is None:
         return "shown, and not ranked" if summary.medians else ""
-    if len(ranking) == 1:
+    if len(ranked) == 1:
         return "the only right answer to this case in this run"
-    best = ranking[0].summary
-    behind = f"{Quantity(ranking[place].ratio, 'ratio')} the time of {best.column} {best.cell.variant}" if place else "the fastest"
-    return f"{behind}{', tied with it' if place and ranking[place].star else ''}; {place + 1} of {len(ranking)} for this case"
+    best = ranked[0].summary
+    behind = f"{Quantity(ranked[place].ratio, 'ratio')} the time of {best.column} {best.cell.variant}" if place else "the fastest"
+    return f"{behind}{', tied with it' if place and ranked[place].star else ''}; {place + 1} of {len(ranked)} for this case"
 
 
-def _alike(run: Run, summary: Summary, alike: Sequence[Summary], ranking: Sequence[Ranked]) -> list[list[Entry]]:
-    standing = {ranked.summary.cell.key(): ranked for ranked in ranking}
+def _alike(run: Run, summary: Summary, alike: Sequence[Summary], ranked: Sequence[Ranked]) -> list[list[Entry]]:
+    standing = {one.summary.cell.key(): one for one in ranked}
     rows = []
     for other in alike:
         key = other.cell.key()
