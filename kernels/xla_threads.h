@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 #include "xla/ffi/api/ffi.h"
 
@@ -27,7 +28,7 @@ struct XlaThreads {
         if (++counters->done == parts) counters->done.notify_one();
       }
     };
-    for (int64_t helper = 1; helper < std::min(threads, parts); ++helper) pool.Schedule(take);
+    for (int64_t helper = 1; helper < std::min(threads, parts); ++helper) pool.Schedule(std::remove_const_t<decltype(take)>(take));
     take();
     for (int64_t done; (done = counters->done) < parts;) counters->done.wait(done);
   }

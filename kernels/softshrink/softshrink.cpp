@@ -1,4 +1,4 @@
-// Softshrink: x − lambda above lambda, x + lambda below −lambda, else 0. NaN stays NaN and a zero keeps its sign, as in PyTorch.
+// Softshrink: x − lambda above lambda, x + lambda below −lambda, else 0. NaN stays NaN.
 //
 // It is bound by reading x and writing y. Python puts what a framework calls after this.
 
