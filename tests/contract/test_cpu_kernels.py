@@ -15,7 +15,7 @@ from metalbench.kernels.int4_matmul.columns import word_columns
 from metalbench.workloads.base import EPS, normwise_error, reduction_tolerance, rounded
 from metalbench.workloads.int4_matmul import dequantize, quantize
 
-BOUND = ("torch", "jax")
+BOUND = ("torch", "jax", "mlx")
 KERNELS = ("softshrink", "int4_matmul")
 
 
@@ -106,7 +106,7 @@ def test_every_number_of_16_bits_is_widened_and_narrowed_as_pytorch_does():
     own = module("torch", "softshrink").softshrink
     for dtype in (torch.float16, torch.bfloat16):
         x = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16).view(dtype)
-        for threshold in (0.0, 0.3333):
+        for threshold in (0.0, 0.3333, 2**-8, 2**-11):  # the last two make what lies half-way between two numbers
             wide, least = x.float(), np.float32(threshold)
             exact = torch.where(wide > least, wide - least, torch.where(wide < -least, wide + least, 0 * wide)).to(dtype)
             assert torch.equal(own(x, threshold).float().nan_to_num(nan=7), exact.float().nan_to_num(nan=7))
@@ -205,6 +205,21 @@ def test_where_pytorch_lends_no_threads_a_kernel_is_unsupported(monkeypatch):
     monkeypatch.setattr(torch_threads.ctypes, "CDLL", lambda path: object())
     with pytest.raises(Unsupported, match=r"torch_parallel_for came with 2\.10"):
         torch_threads.parallel_for()
+
+
+def test_mlx_wants_the_nanobind_that_it_was_built_with(monkeypatch):
+    open_device("mlx")
+    from metalbench.kernels import mlx_extension
+
+    source = building.Path(importlib.import_module("metalbench.kernels.softshrink.mlx_cpu").__file__).with_name("softshrink.cpp")
+    monkeypatch.setattr(mlx_extension, "built", lambda *what: "unused.so")
+    monkeypatch.setattr(mlx_extension.ExtensionFileLoader, "create_module", lambda self, spec: None)
+    monkeypatch.setattr(mlx_extension.ExtensionFileLoader, "exec_module", lambda self, made: setattr(made, "knows", lambda array: False))
+    with pytest.raises(Unsupported, match=r"nanobind .* is not of the release that MLX .* was built with"):
+        mlx_extension.extension(source, "")
+    monkeypatch.setattr(mlx_extension.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(Unsupported, match="nanobind, which is not installed"):
+        mlx_extension.extension(source, "")
 
 
 def test_a_change_in_what_kernels_share_builds_them_anew(tmp_path, monkeypatch):
