@@ -6,6 +6,7 @@ import ctypes
 import functools
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -15,11 +16,19 @@ from pathlib import Path
 from metalbench.backends.base import Unsupported
 
 CUDA = ("nvcc", "-O3", "-std=c++17", "-arch=native", "-Xcompiler=-fPIC", "-shared")
+# Clang takes no -march=native on Apple silicon.
+THIS_CPU = "-mcpu=native" if platform.machine() in {"arm64", "aarch64"} else "-march=native"
+CPU = ("c++", "-O3", "-std=c++20", THIS_CPU, "-fPIC", "-shared", "-pthread")
 TIMEOUT = 240  #: seconds; a source that takes longer is taken for broken
 
 
 @functools.cache
 def library(source: Path, instance: str, compiler: tuple[str, ...] = CUDA, included: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """What ``built`` has built, loaded."""
+    return ctypes.CDLL(str(built(source, instance, compiler, included)))
+
+
+def built(source: Path, instance: str, compiler: tuple[str, ...], included: tuple[str, ...] = ()) -> Path:
     """``source`` with the lines ``instance`` after it, compiled. ``included``: folders of headers beside the source's own.
 
     Raises Unsupported where there is no such compiler, RuntimeError with its words where it refuses the source.
@@ -28,14 +37,15 @@ def library(source: Path, instance: str, compiler: tuple[str, ...] = CUDA, inclu
     if found is None:
         raise Unsupported(f"the kernel {source.name} needs the compiler {compiler[0]}, which is not on the PATH")
     text = f'#include "{source.name}"\n{instance}\n'
-    headers = [file.read_bytes() for file in sorted(source.parent.iterdir()) if file.suffix in {".cu", ".cuh", ".cpp", ".h"}]
-    stamp = Path(found).stat()
-    parts = [text, repr((compiler, found, stamp.st_mtime_ns, included)), *(header.decode() for header in headers)]
+    beside = [file for folder in (source.parent, Path(__file__).parent) for file in sorted(folder.iterdir())]
+    headers = [file.read_text("utf-8") for file in beside if file.suffix in {".cu", ".cuh", ".cpp", ".h"}]
+    stamp, machine = Path(found).stat(), platform.node()  # "native" is another CPU or GPU on another machine that shares the cache
+    parts = [text, repr((compiler, found, stamp.st_mtime_ns, included, machine)), *headers]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-    built = _folder() / f"{source.stem}-{key}.so"
-    if not built.exists():
-        _compile([found, *compiler[1:], f"-I{source.parent}", *(f"-I{folder}" for folder in included)], text, source.suffix, built)
-    return ctypes.CDLL(str(built))
+    made = _folder() / f"{source.stem}-{key}.so"
+    if not made.exists():
+        _compile([found, *compiler[1:], f"-I{source.parent}", *(f"-I{folder}" for folder in included)], text, source.suffix, made)
+    return made
 
 
 def _folder() -> Path:
