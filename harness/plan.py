@@ -13,6 +13,7 @@ from metalbench.harness.capability import Capability
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.environments import Column
 from metalbench.harness.errors import UsageError, unknown
+from metalbench.harness.protocol import OwnKernel
 from metalbench.results.record import Cell
 from metalbench.workloads.base import Suite, Workload, matches
 
@@ -49,6 +50,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     workloads: list[str]
     cases: list[tuple[str, str]] = []
     variants: list[str] = []
+    kernels: list[OwnKernel] = []
     throughput: bool = False
     cold: bool = False
     launches: int
@@ -119,11 +121,15 @@ def _cells(workload: Workload[Any], options: Options, capabilities: Capabilities
 
 
 def _variants(workload: Workload[Any], options: Options, capability: Capability) -> Sequence[str]:
-    """The variants asked for; else the suite's. Where the backend can't be asked, its own choice is called ``default``."""
+    """The variants asked for; else the suite's. Where the backend can't be asked, its own choice is called ``default``.
+
+    A user's own kernels are measured whatever is asked for, and beside every variant where nothing is.
+    """
+    own = [kernel.variant for kernel in options.kernels if kernel.workload == workload.name]
     if options.variants:
-        return [name for name in options.variants if name in workload.variants]
-    if SUITES[options.suite].every_variant:
-        return list(workload.variants)
+        return [*(name for name in options.variants if name in workload.variants), *own]
+    if SUITES[options.suite].every_variant or own:
+        return [*workload.variants, *own]
     offer = capability.offers.get(workload.name)
     return [offer.default if offer else "default"]
 
@@ -131,6 +137,9 @@ def _variants(workload: Workload[Any], options: Options, capability: Capability)
 def _no_cells(options: Options, catalog: Catalog) -> str:
     """Why nothing is left, naming the filter that left nothing and what there is instead."""
     cases = [case for name in options.workloads for case in catalog.workload(name).cases(options.suite)]
+    if not cases:
+        suites = [suite for suite in SUITES if any(True for name in options.workloads for _ in catalog.workload(name).cases(suite))]
+        return f"Suite {options.suite} has no case of {' or '.join(options.workloads)}; take --suite {' or '.join(suites)}."
     keys = sorted({key for case in cases for key in case.parameters()})
     for key, value in options.cases:
         if key not in keys:
