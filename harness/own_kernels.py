@@ -54,7 +54,7 @@ def _kernel(folder: Path, catalog: Catalog) -> str:
     wanted = [f"{module_name(framework.name, kind)}.py" for framework in catalog.frameworks.values() for kind in framework.devices]
     modules = [folder / name for name in dict.fromkeys(wanted) if (folder / name).is_file()]
     if not modules:
-        raise UsageError(f"The kernel folder {folder} has no module for a framework's device, such as {' or '.join(wanted[:2])}; add one.")
+        raise UsageError(f"The kernel folder {folder} has no module for a framework's device; call one of {', '.join(wanted)}.")
     functions = {own.function: name for name, own in kernels().items()}
     told = [(module, [functions[name] for name in _defined(module) & functions.keys()]) for module in modules]
     for module, names in told:
