@@ -67,6 +67,8 @@ class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True):
 class Device(Protocol):
     """A live framework on a device. Worker only. Everything about synchronization and precision is decided here, once."""
 
+    kind: str  #: as ``open_device`` was asked for it
+
     def put(self, array: Array, dtype: str | None = None) -> DeviceArray:
         """Copy to the device, converted to ``dtype`` ("float32", "bfloat16", …; None keeps NumPy's); complete on return."""
 

@@ -26,3 +26,9 @@ def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
         if not folder.exists():  # else another process was faster, and made the same
             raise
     return folder
+
+
+def keep_newest(root: Path, count: int) -> None:
+    """Let go of all but the last used of the folders below ``root``."""
+    for old in sorted(root.iterdir(), key=lambda path: path.stat().st_mtime)[:-count]:
+        shutil.rmtree(old, ignore_errors=True)

@@ -13,6 +13,7 @@ from metalbench.harness.capability import Capability
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.environments import Column
 from metalbench.harness.errors import UsageError, unknown
+from metalbench.harness.protocol import OwnKernel
 from metalbench.results.record import Cell
 from metalbench.workloads.base import Case, Suite, Workload, matches
 
@@ -49,6 +50,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     workloads: list[str]
     cases: list[tuple[str, str]] = []
     variants: list[str] = []
+    kernels: list[OwnKernel] = []
     throughput: bool = False
     cold: bool = False
     launches: int
@@ -119,12 +121,16 @@ def _cells(workload: Workload[Any], options: Options, capabilities: Capabilities
 
 
 def _variants(workload: Workload[Any], case: Case, options: Options, capability: Capability) -> Collection[str]:
-    """The case's variants that are asked for; else the suite's. Where the backend can't be asked, its own choice is called ``default``."""
+    """The case's variants that are asked for; else the suite's. Where the backend can't be asked, its own choice is called ``default``.
+
+    A user's own kernels are measured whatever is asked for, and beside every variant where nothing is.
+    """
     there = workload.variants_of(case)
+    own = [kernel.variant for kernel in options.kernels if kernel.workload == workload.name]
     if options.variants:
-        return [name for name in options.variants if name in there]
-    if SUITES[options.suite].every_variant:
-        return there
+        return [*(name for name in options.variants if name in there), *own]
+    if SUITES[options.suite].every_variant or own:
+        return [*there, *own]
     offer = capability.offers.get(workload.name)
     return [offer.default if offer else "default"]
 

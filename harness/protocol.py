@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from metalbench.results.record import Measurement, Scalar
+from metalbench.results.record import OWN_KERNEL, Measurement, Scalar
 
 MemoryPass = Literal["shared", "only", "none"]
 #: Why a backend can't be used; none where it can.
@@ -35,6 +35,20 @@ class SelfCheck(msgspec.Struct, frozen=True, tag=True):
     """Does the clock see the work? Answered by ``SelfChecked``."""
 
 
+class OwnKernel(msgspec.Struct, frozen=True, kw_only=True):
+    """A user's own kernel, one more variant of ``workload``. ``folder``: a copy of theirs; ``source``: a hash of what is in it."""
+
+    name: str
+    kernel: str  #: which of those in ``kernels/`` it is another one of
+    workload: str
+    folder: str
+    source: str
+
+    @property
+    def variant(self) -> str:
+        return f"{OWN_KERNEL}{self.name}"
+
+
 class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Measure one cell; answered by ``Measured``. ``data`` is the folder of its inputs and reference."""
 
@@ -48,6 +62,7 @@ class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     memory: MemoryPass  #: ``only``: nothing is timed, the process is fresh
     energy: bool = False  #: count joules too, where the device has a meter
     calls: int = 0  #: a sample; chosen after the warm-up where it isn't given
+    kernel: OwnKernel | None = None  #: which ``variant`` is, where it is a user's own
 
 
 class Begin(msgspec.Struct, frozen=True, tag=True):

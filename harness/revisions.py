@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from metalbench.harness.errors import UsageError
-from metalbench.harness.once import made_once
+from metalbench.harness.once import keep_newest, made_once
 
 DIRTY = "-dirty"
 KEPT = 8  #: copies of revisions; two are in use at a time
@@ -66,8 +65,7 @@ def checkout(commit: str, folder: Path, root: Path) -> Checkout:
                 tar.extractall(copy, filter="data")
 
     copy = made_once(root / commit, make)
-    for old in sorted(root.iterdir(), key=lambda path: path.stat().st_mtime)[:-KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
+    keep_newest(root, KEPT)
     return Checkout(top, copy)
 
 

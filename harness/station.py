@@ -140,6 +140,7 @@ class Station:
             memory=memory,
             energy=energy,
             calls=calls,
+            kernel=next((own for own in self._options.kernels if (own.workload, own.variant) == (cell.workload, cell.variant)), None),
         )
 
     def with_fresh_memory(self, cell: Cell, measurement: Measurement) -> Measurement:

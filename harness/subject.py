@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from metalbench.backends.base import Device, Outputs, StatefulStep, Step, TellingStep, Unsupported, WatchedDevice
+from metalbench.backends.base import Device, Factory, Outputs, StatefulStep, Step, TellingStep, Unsupported, WatchedDevice
 from metalbench.harness.catalog import Catalog
 from metalbench.harness.inputs import load
 from metalbench.harness.measure import Timing
-from metalbench.harness.protocol import Measure
+from metalbench.harness.protocol import Measure, OwnKernel
 from metalbench.harness.sampling import Work, rotation
 from metalbench.harness.wakefulness import LEAST_SLEEP, asleep_ns
 from metalbench.harness.witness import Witness
+from metalbench.kernels.binding import variant
 from metalbench.workloads.base import Array, Case, Check, Workload
 
 
@@ -31,6 +32,12 @@ class Subject(NamedTuple):
     inputs: Mapping[str, Array]
     reference: Mapping[str, Array]
     step: Step
+    kernel: OwnKernel | None = None
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What is worth knowing of a user's own kernel: which of its versions this was."""
+        return {"kernel": self.kernel.source} if self.kernel else {}
 
     @property
     def calls_checked(self) -> int:
@@ -56,15 +63,22 @@ def build(job: Measure, framework: str, device: Device, catalog: Catalog) -> Sub
     """The step of a job, its inputs on the device. Raises Unsupported, or whatever the framework does."""
     workload = catalog.workload(job.workload)
     case = msgspec.convert(job.case, workload.case_type)
+    factory = _factory(job, framework, catalog)
+    inputs, reference = load(Path(job.data))
+    one = partial(factory, device, case, inputs)
+    step = rotation(one, workload.cost(case, job.variant).bytes) if job.throughput and job.cold else one()
+    return Subject(workload, case, inputs, reference, step, job.kernel)
+
+
+def _factory(job: Measure, framework: str, catalog: Catalog) -> Factory:
+    if job.kernel is not None:
+        return variant(job.kernel.kernel, framework, Path(job.kernel.folder))
     implementation = catalog.implementation(framework, job.workload)
     if implementation is None:
         raise Unsupported(f"{framework} has no implementation of {job.workload}")
     if job.variant not in implementation.variants:
         raise Unsupported(f"{framework} has no variant {job.variant!r} of {job.workload}")
-    inputs, reference = load(Path(job.data))
-    one = partial(implementation.variants[job.variant], device, case, inputs)
-    step = rotation(one, workload.cost(case, job.variant).bytes) if job.throughput and job.cold else one()
-    return Subject(workload, case, inputs, reference, step)
+    return implementation.variants[job.variant]
 
 
 def first_call(device: Device, step: Step) -> tuple[int, str, dict[str, Array]]:

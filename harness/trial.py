@@ -146,7 +146,7 @@ def _measure(
         memory=memory,
         energy=energy,
         ran=subject.ran,
-        facts=device.facts(),
+        facts=device.facts() | subject.facts,
     )
 
 

@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from metalbench.results.record import Cell, Run, Scalar
+from metalbench.results.record import OWN_KERNEL, Cell, Run, Scalar
 
 CURRENT = "current"  #: the environment that a backend runs in where no other is named
 PEAKLESS, PEAKED = "quick", "standard"  #: a suite in which ``roofline`` has no case, and the one next to it in which it has
@@ -23,12 +23,13 @@ _PATH = re.compile(r"/(?:(?!\s-|://).)*")
 def repeated(run: Run, cell: Cell) -> list[str]:
     """``bench run`` for this cell alone, as it was measured; empty where the run doesn't say from which suite its cases are, or where.
 
+    Empty too for a user's own kernel: it is to be given by its folder, which may hold another one by now.
     A parameter that ``--case`` can't express, one that is empty or holds a comma, is left out: then cells that differ in it alone are
     measured too.
     """
     options = _options(run)
     column = _column(options, cell)
-    if not options.suite or not column:
+    if not options.suite or not column or cell.variant.startswith(OWN_KERNEL):
         return []
     case = ",".join(f"{name}={text}" for name, value in cell.case.items() if (text := _text(value)))
     return [
@@ -54,8 +55,9 @@ def with_peaks(run: Run, cell: Cell) -> list[str]:
 
 
 def script(run: Run, cell: Cell) -> list[str]:
-    """``bench repro`` for the cell; empty where another tool measured it."""
-    return ["bench", "repro", run.id, "--cell", cell.key()] if _options(run).suite and not run.id.startswith("-") else []
+    """``bench repro`` for the cell; empty where another tool measured it, and for a user's own kernel, which is not ours to cut out."""
+    theirs = not _options(run).suite or run.id.startswith("-") or cell.variant.startswith(OWN_KERNEL)
+    return [] if theirs else ["bench", "repro", run.id, "--cell", cell.key()]
 
 
 class _Environment(msgspec.Struct, frozen=True):

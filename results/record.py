@@ -18,6 +18,8 @@ GRAVITY: tuple[Status, ...] = ("crashed", "oom", "timeout", "failed", "unavailab
 #: The statuses that carry a time.
 TIMED: frozenset[str] = frozenset({"ok", "wrong", "fallback"})
 
+OWN_KERNEL = "kernel:"  #: begins the variant that a user's own kernel is, before the name of its folder
+
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of the table. With the machine these fields are the series key; versions are annotations, not part of it."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from metalbench.backends.base import Factory, Step, Unsupported, unsupported
 from metalbench.backends.jax.device import JaxDevice
-from metalbench.kernels.binding import binding
+from metalbench.kernels.binding import variant
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.custom_op import LAMBDA, NOWHERE, CustomOpCase
 
@@ -38,17 +38,11 @@ def fallback(device: JaxDevice, case: CustomOpCase, inputs: Arrays) -> Step:
     return lambda: {"out": jax.device_put(on_cpu(jax.device_put(x, cpu)), device.jax_device)}
 
 
-def kernel(device: JaxDevice, case: CustomOpCase, inputs: Arrays) -> Step:
-    softshrink = binding("softshrink", "jax", device.kind).softshrink
-    x = device.put(inputs["x"], case.dtype)
-    return lambda: {"out": softshrink(x, LAMBDA)}
-
-
 VARIANTS: Mapping[str, Factory] = {
     "builtin": unsupported("JAX has no operator softshrink: jax.nn lacks it"),
     "composed": composed,
     "compiled": compiled,
     "fallback": fallback,
-    "kernel": kernel,
+    "kernel": variant("softshrink", "jax"),
 }
 DEFAULT = "compiled"

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from metalbench.backends.base import Factory, Step, Told, unsupported
 from metalbench.backends.jax.device import JaxDevice
-from metalbench.kernels.binding import binding
+from metalbench.kernels.binding import variant
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.int4_matmul import Int4MatmulCase, pack_bytes
 
@@ -46,17 +46,10 @@ def stored(*arrays: jax.Array) -> dict[str, float]:
     return {"weight_bytes": sum(array.nbytes for array in arrays)}
 
 
-def kernel(device: JaxDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
-    by_weights = binding("int4_matmul", "jax", device.kind).by_weights
-    x = device.put(inputs["x"], case.dtype)
-    product = by_weights(case.dtype, inputs["codes"], inputs["scales"], inputs["offsets"])
-    return lambda: {"out": product(x)}
-
-
 VARIANTS: Mapping[str, Factory] = {
     "native": unsupported("JAX has no operator that multiplies by packed 4-bit weights with scales by group"),
     "dequantize": dequantize,
     "dense": dense,
-    "kernel": kernel,
+    "kernel": variant("int4_matmul", "jax"),
 }
 DEFAULT = "dequantize"

@@ -9,7 +9,7 @@ from mlx import nn
 
 from metalbench.backends.base import Factory, Outputs, Step, Unsupported
 from metalbench.backends.mlx.device import MlxDevice
-from metalbench.kernels.binding import binding
+from metalbench.kernels.binding import variant
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.custom_op import LAMBDA, NOWHERE, CustomOpCase
 
@@ -47,11 +47,11 @@ def fallback(device: MlxDevice, case: CustomOpCase, inputs: Arrays) -> Step:
     return step
 
 
-def kernel(device: MlxDevice, case: CustomOpCase, inputs: Arrays) -> Step:
-    softshrink = binding("softshrink", "mlx", device.kind).softshrink
-    x = device.put(inputs["x"], case.dtype)
-    return lambda: {"out": softshrink(x, LAMBDA)}
-
-
-VARIANTS: Mapping[str, Factory] = {"builtin": builtin, "composed": composed, "compiled": compiled, "fallback": fallback, "kernel": kernel}
+VARIANTS: Mapping[str, Factory] = {
+    "builtin": builtin,
+    "composed": composed,
+    "compiled": compiled,
+    "fallback": fallback,
+    "kernel": variant("softshrink", "mlx"),
+}
 DEFAULT = "builtin"

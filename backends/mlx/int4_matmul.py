@@ -8,7 +8,7 @@ import mlx.core as mx
 
 from metalbench.backends.base import Factory, Step, Told
 from metalbench.backends.mlx.device import MlxDevice
-from metalbench.kernels.binding import binding
+from metalbench.kernels.binding import variant
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.int4_matmul import Int4MatmulCase, pack_bytes
 
@@ -39,13 +39,6 @@ def stored(*arrays: mx.array) -> dict[str, float]:
     return {"weight_bytes": sum(array.nbytes for array in arrays)}
 
 
-def kernel(device: MlxDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
-    by_weights = binding("int4_matmul", "mlx", device.kind).by_weights
-    x = device.put(inputs["x"], case.dtype)
-    product = by_weights(case.dtype, inputs["codes"], inputs["scales"], inputs["offsets"])
-    return lambda: {"out": product(x)}
-
-
 def _packed(device: MlxDevice, case: Int4MatmulCase, inputs: Arrays) -> list[mx.array]:
     """x, the codes eight to a 32-bit word (the first in the lowest bits), scales, and offsets, which MLX calls biases."""
     words = pack_bytes(inputs["codes"]).view("<u4")
@@ -57,5 +50,10 @@ def _packed(device: MlxDevice, case: Int4MatmulCase, inputs: Arrays) -> list[mx.
     ]
 
 
-VARIANTS: Mapping[str, Factory] = {"native": native, "dequantize": dequantize, "dense": dense, "kernel": kernel}
+VARIANTS: Mapping[str, Factory] = {
+    "native": native,
+    "dequantize": dequantize,
+    "dense": dense,
+    "kernel": variant("int4_matmul", "mlx"),
+}
 DEFAULT = "native"

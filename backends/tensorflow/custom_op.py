@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
-from metalbench.backends.base import Factory, Outputs, Step, Unsupported, unsupported
+from metalbench.backends.base import Factory, Outputs, Step, Unsupported
 from metalbench.backends.tensorflow.device import TensorflowDevice
+from metalbench.kernels.binding import variant
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.custom_op import LAMBDA, NOWHERE, CustomOpCase
 
@@ -59,6 +60,6 @@ VARIANTS: Mapping[str, Factory] = {
     "composed": composed,
     "compiled": compiled,
     "fallback": fallback,
-    "kernel": unsupported("there is no hand-written kernel for TensorFlow"),
+    "kernel": variant("softshrink", "tensorflow"),
 }
 DEFAULT = "builtin"

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from metalbench.backends.base import Factory, Step, Told, unsupported
 from metalbench.backends.tensorflow.device import TensorflowDevice
+from metalbench.kernels.binding import variant
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.int4_matmul import Int4MatmulCase, pack_bytes
 
@@ -41,6 +42,6 @@ VARIANTS: Mapping[str, Factory] = {
     "native": unsupported("TensorFlow has no operator that multiplies by packed 4-bit weights with scales by group"),
     "dequantize": dequantize,
     "dense": dense,
-    "kernel": unsupported("there is no hand-written kernel for TensorFlow"),
+    "kernel": variant("int4_matmul", "tensorflow"),
 }
 DEFAULT = "dequantize"

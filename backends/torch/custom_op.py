@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from metalbench.backends.base import Factory, Step, Unsupported
 from metalbench.backends.torch.device import TorchDevice
-from metalbench.kernels.binding import binding
+from metalbench.kernels.binding import variant
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.custom_op import LAMBDA, NOWHERE, CustomOpCase
 
@@ -43,11 +43,11 @@ def fallback(device: TorchDevice, case: CustomOpCase, inputs: Arrays) -> Step:
     return lambda: {"out": functional.softshrink(x.cpu(), LAMBDA).to(device.torch_device)}
 
 
-def kernel(device: TorchDevice, case: CustomOpCase, inputs: Arrays) -> Step:
-    softshrink = binding("softshrink", "torch", device.kind).softshrink
-    x = device.put(inputs["x"], case.dtype)
-    return lambda: {"out": softshrink(x, LAMBDA)}
-
-
-VARIANTS: Mapping[str, Factory] = {"builtin": builtin, "composed": composed, "compiled": compiled, "fallback": fallback, "kernel": kernel}
+VARIANTS: Mapping[str, Factory] = {
+    "builtin": builtin,
+    "composed": composed,
+    "compiled": compiled,
+    "fallback": fallback,
+    "kernel": variant("softshrink", "torch"),
+}
 DEFAULT = "builtin"

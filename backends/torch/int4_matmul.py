@@ -8,7 +8,7 @@ import torch
 
 from metalbench.backends.base import Factory, Step, Told, Unsupported
 from metalbench.backends.torch.device import TorchDevice
-from metalbench.kernels.binding import binding
+from metalbench.kernels.binding import variant
 from metalbench.workloads.base import Arrays
 from metalbench.workloads.int4_matmul import Int4MatmulCase, pack_bytes
 
@@ -58,12 +58,10 @@ def stored(*arrays: torch.Tensor) -> dict[str, float]:
     return {"weight_bytes": sum(array.untyped_storage().nbytes() for array in arrays)}
 
 
-def kernel(device: TorchDevice, case: Int4MatmulCase, inputs: Arrays) -> Step:
-    by_weights = binding("int4_matmul", "torch", device.kind).by_weights
-    x = device.put(inputs["x"], case.dtype)
-    product = by_weights(case.dtype, inputs["codes"], inputs["scales"], inputs["offsets"])
-    return lambda: {"out": product(x)}
-
-
-VARIANTS: Mapping[str, Factory] = {"native": native, "dequantize": dequantize, "dense": dense, "kernel": kernel}
+VARIANTS: Mapping[str, Factory] = {
+    "native": native,
+    "dequantize": dequantize,
+    "dense": dense,
+    "kernel": variant("int4_matmul", "torch"),
+}
 DEFAULT = "native"

@@ -131,4 +131,6 @@ def resumed(this: Run, ctx: context.Context) -> tuple[Plan, Capabilities]:
         plan: Plan = msgspec.json.decode(this.plan, type=Plan)
     except msgspec.ValidationError as error:
         raise UsageError(f"Run {this.id} was begun by another version of metalbench; finish it with that one, or start afresh.") from error
+    if gone := next((kernel.name for kernel in plan.options.kernels if not Path(kernel.folder).is_dir()), None):
+        raise UsageError(f"The copy of the kernel {gone} that run {this.id} measures is gone; start afresh with --kernel.")
     return plan, _capabilities(plan.options, ctx)

@@ -45,6 +45,7 @@ def run(
     ] = None,
     case: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only cases with this parameter. [repeatable]")] = None,
     variant: Annotated[list[str] | None, typer.Option(metavar="NAME", help="These variants instead of the suite's. [repeatable]")] = None,
+    kernel: Annotated[list[Path] | None, typer.Option(metavar="FOLDER", help="A kernel of your own: see above. [repeatable]")] = None,
     protocol: Annotated[Protocol, typer.Option(help="Wait after every call, or once for many; caches warm, or cold.")] = Protocol.latency,
     launches: Annotated[int | None, typer.Option(min=1, help="Fresh processes per cell.", show_default="3 or 5, by suite")] = None,
     budget: Annotated[float | None, typer.Option(metavar="S", help="Seconds of sampling per cell and launch.", show_default=False)] = None,
@@ -62,11 +63,15 @@ def run(
     A backend runs in the environment that --env names; else in one made by `bench env create`; else in the Python that runs this.
     ENV is a name of `bench env list`, a requirement such as torch-cpu:torch==2.12.1, which is made where it isn't there, or a path to
     a Python. Given several times for one backend it makes as many columns.
+
+    --kernel measures the kernel in a folder shaped like those in kernels/ as one more variant, kernel:FOLDER, beside all others of its
+    workload, and nothing else unless --workload names it; of the suite standard unless --suite does. kernels/README.md says what such a
+    folder holds.
     """
     ctx = context.load()
     if json is not None and not json.absolute().parent.is_dir():
         raise UsageError(f"{json} can't be written: there is no folder {json.absolute().parent}.")
-    given = Given(suite, env, backend, workload, case, variant, protocol.value, launches, budget, seed)
+    given = Given(suite, env, backend, workload, case, variant, kernel, protocol.value, launches, budget, seed)
     if resume is not None and (dry_run or label or given != Given()):
         raise UsageError(
             "--resume finishes a run as it was planned; leave out the options that say what to measure, --label and --dry-run."

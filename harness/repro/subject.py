@@ -11,7 +11,7 @@ from metalbench.harness.catalog import PACKAGE, Catalog
 from metalbench.harness.errors import UsageError, unknown
 from metalbench.harness.repro.modules import OURS, Modules
 from metalbench.harness.repro.variants import named_factory
-from metalbench.results.record import Cell
+from metalbench.results.record import OWN_KERNEL, Cell
 from metalbench.workloads.base import Case, Workload
 
 
@@ -32,6 +32,8 @@ def subject(cell: Cell, catalog: Catalog, modules: Modules) -> Subject:
     workload, (framework, kind) = catalog.workload(cell.workload), catalog.backend(cell.backend)
     if cell.version != workload.version:
         raise UsageError(f"{cell.workload} was at version {cell.version} then and is at {workload.version} now; measure the cell anew.")
+    if cell.variant.startswith(OWN_KERNEL):
+        raise UsageError(f"A hand-written kernel is not cut out of its folder; give the folder of {cell.variant} with the report.")
     if cell.variant not in workload.variants:
         raise unknown(f"variant of {cell.workload}", cell.variant, workload.variants)
     try:

@@ -8,6 +8,7 @@ import pytest
 
 README = (Path(__file__).parent.parent.parent / "README.md").read_text("utf-8")
 EXAMPLES = {match[1]: match[2] for match in re.finditer(r"```python\n# (\w+\.py)\n(.*?)```", README, re.DOTALL)}
+KERNEL = {match[1]: match[2] for match in re.finditer(r"```(?:cpp|python)\n(?://|#) (\w+/\w+\.\w+)\n(.*?)```", README, re.DOTALL)}
 
 
 def cells(bench, *arguments):
@@ -35,6 +36,16 @@ def test_a_backend_in_one_file(project):
     found = cells(project, "--workload", "fft", "--backend", "numpy-cpu")
     assert {cell["status"] for cell in found} == {"ok"}
     assert len(found) == 3
+
+
+def test_a_kernel_in_a_folder(bench):
+    (folder,) = {name.partition("/")[0] for name in KERNEL}
+    (bench.folder / folder).mkdir()
+    for name, text in KERNEL.items():
+        (bench.folder / name).write_text(text, "utf-8")
+    (line,) = re.findall(rf"^bench (run --kernel {folder}.*)$", README, re.MULTILINE)
+    found = cells(bench, *line.split()[1:], "--suite", "documents", "--variant", "builtin")
+    assert {cell["variant"]: cell["status"] for cell in found} == {"builtin": "ok", f"kernel:{folder}": "ok"}
 
 
 def test_the_settings_shown_are_settings():

@@ -116,3 +116,8 @@ def test_a_run_of_another_tool_has_no_command():
     cell = make_cell()
     foreign = msgspec.structs.replace(make_run([cell]), plan=msgspec.Raw(msgspec.json.encode({"cells": [cell]})))
     assert commands.repeated(foreign, cell) == commands.with_peaks(foreign, cell) == commands.script(foreign, cell) == []
+
+
+def test_a_kernel_of_somebodys_own_is_given_by_its_folder_or_not_at_all():
+    cell = make_cell(variant="kernel:mine")
+    assert commands.repeated(planned([cell]), cell) == commands.script(planned([cell]), cell) == []
