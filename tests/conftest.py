@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from support.command import MARK, Bench
-from support.postgres import running
 
 # A shell that starts the tests in the background has its children ignore Ctrl-C, and theirs: tests of it need it back.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -44,6 +43,8 @@ def bench(tmp_path):
 
 @pytest.fixture(scope="session")
 def postgres():
+    from support.postgres import running  # needs what a framework's environment, where contracts are tested too, has not
+
     yield from running()
 
 
