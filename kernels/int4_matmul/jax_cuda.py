@@ -35,7 +35,7 @@ def by_weights(dtype: DType, codes: Array, scales: Array, offsets: Array) -> Cal
 
     @jax.jit
     def product(x: jax.Array, packed: jax.Array, parameters: jax.Array) -> jax.Array:
-        start = ctypes.cast(starter(dtype, group, x.shape[0]), ctypes.c_void_p).value or 0
+        start = ctypes.cast(starter(dtype, group, x.shape[0]), ctypes.c_void_p).value or 0  # type: ignore[arg-type]  # ctypes hides its type
         shape = jax.ShapeDtypeStruct((x.shape[0], n), x.dtype)
         out: jax.Array = jax.ffi.ffi_call(NAME, shape)(x, packed, parameters, start=np.int64(start))
         return out
