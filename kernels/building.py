@@ -24,6 +24,11 @@ TIMEOUT = 240  #: seconds; a source that takes longer is taken for broken
 
 @functools.cache
 def library(source: Path, instance: str, compiler: tuple[str, ...] = CUDA, included: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """What ``built`` has built, loaded."""
+    return ctypes.CDLL(str(built(source, instance, compiler, included)))
+
+
+def built(source: Path, instance: str, compiler: tuple[str, ...], included: tuple[str, ...] = ()) -> Path:
     """``source`` with the lines ``instance`` after it, compiled. ``included``: folders of headers beside the source's own.
 
     Raises Unsupported where there is no such compiler, RuntimeError with its words where it refuses the source.
@@ -37,10 +42,10 @@ def library(source: Path, instance: str, compiler: tuple[str, ...] = CUDA, inclu
     stamp, machine = Path(found).stat(), platform.node()  # "native" is another CPU or GPU on another machine that shares the cache
     parts = [text, repr((compiler, found, stamp.st_mtime_ns, included, machine)), *headers]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-    built = _folder() / f"{source.stem}-{key}.so"
-    if not built.exists():
-        _compile([found, *compiler[1:], f"-I{source.parent}", *(f"-I{folder}" for folder in included)], text, source.suffix, built)
-    return ctypes.CDLL(str(built))
+    made = _folder() / f"{source.stem}-{key}.so"
+    if not made.exists():
+        _compile([found, *compiler[1:], f"-I{source.parent}", *(f"-I{folder}" for folder in included)], text, source.suffix, made)
+    return made
 
 
 def _folder() -> Path:

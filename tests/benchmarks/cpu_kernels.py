@@ -2,8 +2,8 @@
 
 python tests/benchmarks/cpu_kernels.py [rounds]
 
-Each round times every way of a case for a while, in an order of its own. Shown are the median over the rounds of a round's median time, and of
-the ratio to the first way in the same round with the least and the greatest beside it. Fails where JAX with the kernel for one row isn't
+Each round times every way of a case for a while, in an order of its own. Shown are the median over the rounds of a round's median time,
+and of its ratio to the first way's in the same round, with the least and the greatest. Fails where JAX with the kernel for one row isn't
 twice as fast as its own best way with 4-bit weights, or takes more than 1.5 times what PyTorch's operator takes.
 """
 
@@ -59,18 +59,21 @@ def rounds(ways):
     return found
 
 
+def ratios(found, name):
+    """To the first way, round by round."""
+    return [own / base for own, base in zip(found[name], next(iter(found.values())), strict=True)]
+
+
 def show(label, found):
-    first = next(iter(found))
     print(f"\n{label}")
     for name, times in found.items():
-        ratios = [own / base for own, base in zip(times, found[first], strict=True)]
-        spread = f"{statistics.median(ratios):.2f} × {first} ({min(ratios):.2f}…{max(ratios):.2f})" if name != first else ""
-        print(f"  {name:16} {statistics.median(times) * 1e3:8.3f} ms  {spread}", flush=True)
+        least, *_, most = own = sorted(ratios(found, name))
+        print(f"  {name:16} {statistics.median(times) * 1e3:8.3f} ms  {statistics.median(own):.2f} × ({least:.2f}…{most:.2f})", flush=True)
 
 
 def held(found):
-    ratios = {name: statistics.median(own / base for own, base in zip(found[name], found["jax kernel"], strict=True)) for name in OWN["int4_matmul"]}
-    return ratios["jax dequantize"] >= 2 and ratios["torch native"] >= 1 / 1.5
+    dequantize, native = (statistics.median(ratios(found, name)) for name in ("jax dequantize", "torch native"))
+    return dequantize >= 2 and native >= 1 / 1.5
 
 
 if __name__ == "__main__":

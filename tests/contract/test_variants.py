@@ -50,7 +50,7 @@ UNSUPPORTED = {
         for framework in ("jax", "tensorflow")
         for scheme in ("int8", "lookup4")
     },
-    **{(framework, own, "kernel", None): "no hand-written kernel" for framework in FRAMEWORKS for own in ("int4_matmul", "custom_op")},
+    **{("tensorflow", own, "kernel", None): "no hand-written kernel" for own in ("int4_matmul", "custom_op")},
     ("jax", "attention", "fused", "float16"): "is not supported by dot_general on CPU",
     ("jax", "transformer_block", "compiled", "float16"): "is not supported by dot_general on CPU",
     ("jax", "custom_op", "builtin", None): "no operator",
