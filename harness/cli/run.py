@@ -91,8 +91,11 @@ def run(
 
 def measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Context, results: Store, *, quiet: bool) -> None:
     """Measure what of a run is not in the store yet, alone on this machine and with it kept awake."""
+    import tempfile
+
     from metalbench.harness.cli.progress import progress
     from metalbench.harness.scheduler import Scheduler
+    from metalbench.harness.station import Station
     from metalbench.harness.wakefulness import awake
 
     with ExitStack() as held:
@@ -101,14 +104,10 @@ def measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Cont
         if not quiet:
             _print_doubts()  # only now: a run that was waited for is no reason to doubt this one
         listener = held.enter_context(progress(plan, ctx.catalog, quiet=quiet))
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="metalbench-")))
+        station = Station(plan.options, ctx.catalog, capabilities, folder, listener.stage, ctx.config.memory_limit)
         scheduler = Scheduler(
-            plan=plan,
-            run_id=this.id,
-            store=results,
-            catalog=ctx.catalog,
-            capabilities=capabilities,
-            listener=listener,
-            memory_limit=ctx.config.memory_limit,
+            plan=plan, run_id=this.id, store=results, catalog=ctx.catalog, capabilities=capabilities, station=station, listener=listener
         )
         results.become(this.id, "running")  # which one that is taken up again was not
         try:
