@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from metalbench.results import schema
 from metalbench.results.database import Database, StoreError, connect
+from metalbench.results.machines import fleet_name
 from metalbench.results.record import Cell, Host, Measurement, Record, Run, RunState
 
 __all__ = ["Mark", "RunSummary", "Store", "StoreError", "open_store"]
@@ -66,6 +67,12 @@ class Store:
         """Note the state that a run has come into."""
         with self._transaction() as db:
             db.execute(schema.run.update().where(schema.run.c.id == run_id).values(state=state))
+
+    def narrow(self, run_id: str, plan: msgspec.Raw | None) -> None:
+        """Replace a run's plan by the part that was this run's; with None there was none, and the run goes, which has no records."""
+        own = schema.run.c.id == run_id
+        with self._transaction() as db:
+            db.execute(schema.run.delete().where(own) if plan is None else schema.run.update().where(own).values(plan=bytes(plan).decode()))
 
     def mark(self, run_id: str, cell: str, launch: int, boot_id: str) -> None:
         """Note what is about to be measured, so that a machine that goes down over it is not driven there again."""
@@ -181,6 +188,17 @@ class Store:
         with self._transaction() as db:
             found: str | None = db.scalar(runs.limit(1))
         return None if found is None else self.load([found])[0]
+
+    def fleet(self, name: str) -> list[Run]:
+        """The runs that several machines made together, under the name they share, or the id or the label of one of them."""
+        found = self.find(name)
+        shared = name if found is None else fleet_name(found.id)
+        if not shared:
+            return []
+        with self._transaction() as db:
+            ids = db.scalars(sa.select(schema.run.c.id).where(schema.run.c.id.startswith(f"{shared}-", autoescape=True)))
+            members = [run for run in ids if fleet_name(run) == shared]
+        return self.load(sorted(members))
 
     def load(self, ids: Sequence[str]) -> list[Run]:
         """The runs with these ids, in their order."""
