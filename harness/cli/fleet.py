@@ -21,7 +21,9 @@ InsecureOption = Annotated[bool, typer.Option("--insecure", help="Be reachable f
 
 @app.command()
 def scheduler(
-    host: Annotated[str, typer.Option(metavar="HOST", help="Where to listen: this machine's address for the others.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", metavar="HOST", help="Where to listen: this machine's address for the others.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port there.")] = 8786,
     dashboard: Annotated[int, typer.Option(min=0, max=65535, help="The port of Dask's dashboard, on this machine alone.")] = 8787,
     tls: TlsOption = None,

@@ -151,7 +151,7 @@ class _Session:
                 yield arrived
                 continue
             name, future = arrived
-            if self._futures.get(name) is not future:  # given out anew meanwhile
+            if name not in self._futures or self._futures[name] is not future:  # given out anew meanwhile
                 continue
             if future.status in {"cancelled", "lost"}:  # which is how a lost scheduler shows
                 return

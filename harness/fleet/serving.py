@@ -108,7 +108,7 @@ async def _work(
         nthreads=1,
         resources=resources,
         security=security,
-        host=LOCAL if is_local(place) else None,  # else Dask takes the interface by which the scheduler is reached
+        host=LOCAL if is_local(place) else None,  # else others have to reach it
         dashboard_address=f"{LOCAL}:0",
         memory_limit=0,
         local_directory=folder,

@@ -9,7 +9,7 @@ import dask
 #: A worker that goes takes down all blocks that wait for it, so that a block counts deaths that were none of its doing.
 ALLOWED_FAILURES = 10
 GONE = "60 s"  #: without a heartbeat, after which a machine without power, say, is taken for gone
-CONNECT = "10 s"  #: to reach a scheduler that is there
+CONNECT = "5 s"  #: to reach a scheduler that is there
 
 
 def configure() -> None:
