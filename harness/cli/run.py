@@ -87,7 +87,7 @@ def run(
             "--resume finishes a run as it was planned; leave out the options that say what to measure, --label and --dry-run."
         )
     if fleet is not None:
-        _check_fleet(json, machine, resume, each=each)
+        _check_fleet(given, json, machine, resume, each=each)
         where = Where(fleet, machine or "*", not each, tls)
         sys.exit(_on_fleet(where, given, label, ctx, store, resume, fail_on or [], dry_run=dry_run, quiet=quiet))
     if machine is not None or tls is not None or not each:
@@ -143,8 +143,10 @@ def measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Cont
         results.become(this.id, "finished")
 
 
-def _check_fleet(json: Path | None, machine: str | None, resume: str | None, *, each: bool) -> None:
+def _check_fleet(given: Given, json: Path | None, machine: str | None, resume: str | None, *, each: bool) -> None:
     """UsageError for options that mean nothing on a fleet."""
+    if given.kernel:
+        raise UsageError("--kernel is for this machine, where its folder is; run it on each machine, and leave out --fleet.")
     if json is not None:
         raise UsageError("--json is for one machine's run; with --fleet print all of them by `bench show RUN --format json`.")
     if resume is not None and (machine is not None or not each):

@@ -175,6 +175,7 @@ def test_a_scheduler_and_a_worker_listen_to_strangers_only_when_told_so(bench):
         (("--machine", "m1"), "--fleet ADDRESS"),
         (("--fleet", "here", "--json", "out.json"), "--json"),
         (("--fleet", "here", "--resume", "--machine", "m1"), "--resume"),
+        (("--fleet", "here", "--kernel", "mine"), "--kernel is for this machine"),
         (("--fleet", "http://here"), "not the address of a scheduler"),
     ],
 )
