@@ -1,20 +1,26 @@
 """What of the CUDA kernels needs no GPU: how weights lie, how kernels are built, what JAX hands them, and Pallas interpreted."""
 
 import ctypes
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.cases import DTYPES, open_device
+from support.metal import COMPILER as CLANG
+from support.metal import needs_compiler
 
 from metalbench.backends.base import Unsupported
 from metalbench.kernels.building import CPU, library
 from metalbench.kernels.int4_matmul.cuda import starter
 from metalbench.kernels.int4_matmul.tensor_cores import TILE_K, TILE_ROWS, blocks, template, tiled_codes, tiled_parameters
+from metalbench.kernels.softshrink import blocks as blocks_module
+from metalbench.kernels.softshrink.blocks import THREADS
 from metalbench.kernels.softshrink.blocks import blocks as blocks_of_softshrink
 from metalbench.workloads.base import EPS, rounded
 
+CUDA_SHIM = Path(__file__).parent.parent / "cuda_shim"
 ADD = 'extern "C" int add(int a, int b) { return a + b + EXTRA; }\n'
 COMPILER = ("c++", "-shared", "-fPIC")
 
@@ -184,6 +190,33 @@ def test_pallas_is_compiled_by_triton_on_cuda(dtype):
 @pytest.mark.parametrize("length", [1, 127, 128 * 16, 128 * 16 + 1, 1 << 28, (1 << 33) + 5])
 def test_blocks_of_softshrink_cover_every_element_and_none_is_idle(length, size):
     assert (blocks_of_softshrink(length, size) - 1) * 128 * 16 < length * size <= blocks_of_softshrink(length, size) * 128 * 16
+
+
+@pytest.fixture(scope="module")
+def emulated():
+    """The functions of tests/cuda_shim/softshrink.cpp: CUDA's source, compiled for the CPU."""
+    needs_compiler()
+    compiler = (CLANG, "-std=c++17", "-O1", "-fno-strict-aliasing", "-fPIC", "-shared", "--rtlib=compiler-rt")
+    return library(CUDA_SHIM / "softshrink.cpp", "", compiler, (str(CUDA_SHIM), str(Path(blocks_module.__file__).parent)))
+
+
+@settings(deadline=None)
+@given(dtype=st.sampled_from(DTYPES), length=st.integers(1, 5000), x_at=st.integers(0, 9), y_at=st.integers(0, 9), seed=st.integers(0, 99))
+@example(dtype="float16", length=4096, x_at=0, y_at=0, seed=0)  # two whole blocks, both aligned
+@example(dtype="float32", length=4095, x_at=0, y_at=1, seed=0)
+def test_cuda_shrinks_softly_at_any_alignment_and_writes_nothing_beside_it(emulated, dtype, length, x_at, y_at, seed):
+    torch, own = pytest.importorskip("torch"), getattr(pytest.importorskip("torch"), dtype)
+    x = torch.randn(length + x_at, generator=torch.Generator().manual_seed(seed)).to(own)[x_at:]
+    x[::97] = torch.nan
+    y = torch.full((length + 32,), 7.0, dtype=own)
+    at = y[y_at:]
+    grid = (blocks_of_softshrink(length, x.itemsize), THREADS)
+    emulated[f"of_{dtype}"](*map(ctypes.c_void_p, (x.data_ptr(), at.data_ptr())), ctypes.c_longlong(length), ctypes.c_float(0.5), *grid)
+    wide = x.double().numpy()
+    exact = np.where(wide > 0.5, wide - 0.5, np.where(wide < -0.5, wide + 0.5, 0 * wide))
+    assert np.allclose(at[:length].double().numpy(), exact, rtol=EPS[dtype], atol=0, equal_nan=True)
+    assert (y[:y_at] == 7).all()
+    assert (at[length:] == 7).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
