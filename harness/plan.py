@@ -59,6 +59,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     data_seed: int = 0
     plugins: list[str] = []
+    anywhere: bool = False  #: of a fleet: each cell on one machine that can, not on every one
 
     @property
     def protocol(self) -> str:

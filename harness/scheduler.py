@@ -33,7 +33,7 @@ class Listener(Protocol):
 
 
 class Scheduler:
-    """Measures what of a plan is not in the store yet. ``memory_limit`` in bytes, None for what is free now."""
+    """Measures at ``station`` what of a plan is not in the store yet."""
 
     def __init__(
         self,
@@ -43,51 +43,48 @@ class Scheduler:
         store: Store,
         catalog: Catalog,
         capabilities: Capabilities,
+        station: Station,
         listener: Listener,
-        memory_limit: int | None = None,
     ) -> None:
-        self._plan, self._catalog, self._capabilities = plan, catalog, capabilities
+        self._plan, self._catalog, self._station, self._listener = plan, catalog, station, listener
         self._ledger = Ledger(store, run_id, plan, capabilities, listener.finished)
-        self._listener, self._memory_limit = listener, memory_limit
 
     def run(self) -> None:
         """Measure everything that is left. KeyboardInterrupt passes through; what is finished stays."""
-        with tempfile.TemporaryDirectory(prefix="metalbench-") as folder:
-            station = Station(self._plan.options, self._catalog, self._capabilities, Path(folder), self._listener.stage, self._memory_limit)
-            for cell in self._plan.cells:
-                if not self._ledger.is_done(cell, 0) and (ruled_out := station.ruled_out(cell)) is not None:
-                    self._ledger.keep(cell, 0, ruled_out)
-            for block in self._plan.blocks:
-                self._run_block(block, station)
+        for cell in self._plan.cells:
+            if not self._ledger.is_done(cell, 0) and (ruled_out := self._station.ruled_out(cell)) is not None:
+                self._ledger.keep(cell, 0, ruled_out)
+        for block in self._plan.blocks:
+            self._run_block(block)
         trim(cache_folder() / "inputs", CACHE_LIMIT)
 
-    def _run_block(self, block: Block, station: Station) -> None:
+    def _run_block(self, block: Block) -> None:
         """Measure a block's cells, in a fresh worker again whenever one did not survive a cell."""
         column = self._plan.options.columns[block.column]
-        while waiting := [cell for cell in (self._plan.cells[place] for place in block.cells) if self._waits(cell, block.launch, station)]:
+        while waiting := [cell for cell in (self._plan.cells[place] for place in block.cells) if self._waits(cell, block.launch)]:
             self._listener.opening(column)
-            if (absence := station.absence(column)) is not None:
+            if (absence := self._station.absence(column)) is not None:
                 for cell in waiting:
                     self._ledger.keep(cell, block.launch, absence)
                 return
-            with station.worker(column) as worker:
-                refusal = station.refusal(worker, column)
+            with self._station.worker(column) as worker:
+                refusal = self._station.refusal(worker, column)
                 for cell in waiting:
                     if refusal is not None:
                         self._ledger.keep(cell, block.launch, refusal)
-                    elif not self._run_cell(station, worker, cell, block.launch):
+                    elif not self._run_cell(worker, cell, block.launch):
                         break
 
-    def _waits(self, cell: Cell, launch: int, station: Station) -> bool:
+    def _waits(self, cell: Cell, launch: int) -> bool:
         """Whether the cell is still to be measured, and has inputs and a reference now."""
         if self._ledger.is_done(cell, launch):
             return False
         self._listener.preparing(cell)
-        if (failure := station.unprepared(cell)) is not None:
+        if (failure := self._station.unprepared(cell)) is not None:
             self._ledger.keep(cell, launch, failure)
         return failure is None
 
-    def _run_cell(self, station: Station, worker: Worker, cell: Cell, launch: int) -> bool:
+    def _run_cell(self, worker: Worker, cell: Cell, launch: int) -> bool:
         """Measure one cell and keep the record; whether the worker survived it."""
         self._ledger.mark(cell, launch)
         self._listener.started(cell, launch)
@@ -95,9 +92,9 @@ class Scheduler:
         matters = self._catalog.workload(cell.workload).memory_matters
         fresh = thorough and matters and not self._catalog.device_kind(cell.backend).resets_peak
         first = launch == 0  # memory in a fresh process and energy hardly vary, and take their time
-        measurement, alive = station.measure(worker, cell, memory="none" if fresh else "shared", energy=first)
+        measurement, alive = self._station.measure(worker, cell, memory="none" if fresh else "shared", energy=first)
         if fresh and first:
-            measurement = station.with_fresh_memory(cell, measurement)
+            measurement = self._station.with_fresh_memory(cell, measurement)
         self._ledger.keep(cell, launch, measurement)
         return alive
 

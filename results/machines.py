@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from metalbench.results.record import Host, Run
 
 IDENTITY = ("chip", "gpu", "gpu_cores", "cores", "memory_gib", "accelerators", "system", "build")  #: what makes a machine another one
+
+MEMBER = re.compile(r"(\d{8}-\d{6}-[0-9a-f]{4})-[0-9a-f]{12}")  #: the name that all runs of a fleet share, and a machine's key
+
+
+def member_name(fleet: str, machine: str) -> str:
+    """The id of the run that a machine makes as one of a fleet."""
+    return f"{fleet}-{machine}"
+
+
+def fleet_name(run: str) -> str:
+    """What the runs made together on several machines are called; empty for the id of any other run."""
+    found = MEMBER.fullmatch(run)
+    return found[1] if found else ""
 
 
 def same_machine(one: Host, other: Host) -> bool:

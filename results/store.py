@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from metalbench.results import schema
 from metalbench.results.addresses import connect
 from metalbench.results.database import Database, StoreError
+from metalbench.results.machines import fleet_name
 from metalbench.results.record import Cell, Host, Measurement, Record, Run, RunState
 
 __all__ = ["Mark", "RunSummary", "Store", "StoreError", "open_store"]
@@ -73,6 +74,12 @@ class Store:
     def become(self, run_id: str, state: RunState) -> None:
         """Note the state that a run has come into."""
         self.database.durably(lambda db: db.execute(schema.run.update().where(schema.run.c.id == run_id).values(state=state)))
+
+    def narrow(self, run_id: str, plan: msgspec.Raw | None) -> None:
+        """Replace a run's plan by the part that was this run's; with None there was none, and the run goes, which has no records."""
+        own = schema.run.c.id == run_id
+        change = schema.run.delete().where(own) if plan is None else schema.run.update().where(own).values(plan=bytes(plan).decode())
+        self.database.durably(lambda db: db.execute(change))
 
     def mark(self, run_id: str, cell: str, launch: int, boot_id: str) -> None:
         """Note what is about to be measured, so that a machine that goes down over it is not driven there again."""
@@ -196,6 +203,17 @@ class Store:
         with self._reading() as db:
             found: str | None = db.scalar(runs.limit(1))
         return None if found is None else self.load([found])[0]
+
+    def fleet(self, name: str) -> list[Run]:
+        """The runs that several machines made together, under the name they share, or the id or the label of one of them."""
+        found = self.find(name)
+        shared = name if found is None else fleet_name(found.id)
+        if not shared:
+            return []
+        with self._reading() as db:
+            ids = db.scalars(sa.select(schema.run.c.id).where(schema.run.c.id.startswith(f"{shared}-", autoescape=True)))
+            members = [run for run in ids if fleet_name(run) == shared]
+        return self.load(sorted(members))
 
     def load(self, ids: Sequence[str]) -> list[Run]:
         """The runs with these ids, in their order."""

@@ -14,6 +14,7 @@ from metalbench.harness.cli import (
     dashboard,
     doctor,
     env,
+    fleet,
     history,
     listing,
     plot,
@@ -49,6 +50,8 @@ app.add_typer(listing.app, name="list")
 app.add_typer(env.app, name="env")
 app.add_typer(store.app, name="store")
 app.add_typer(dashboard.app, name="dashboard")
+app.add_typer(fleet.app, name="fleet")
+app.command("worker")(fleet.worker)
 app.command("selfcheck")(selfcheck.selfcheck)
 app.command("doctor")(doctor.doctor)
 

@@ -115,14 +115,24 @@ def interrupted(results: Store, name: str) -> Run:
 def here(this: Run) -> None:
     """UsageError unless the run was made on this machine, whatever system it had then."""
     from metalbench.harness.host import host
-    from metalbench.results.machines import same_machine
+    from metalbench.results.machines import fleet_name, same_machine
 
+    if (fleet := fleet_name(this.id)) and not same_machine(this.host, host()):
+        raise UsageError(f"Run {this.id} was begun by a fleet; `bench run --fleet ADDRESS --resume {fleet}` goes on with it.")
     if not same_machine(this.host, host()):
         raise UsageError(f"Run {this.id} was begun on another machine ({this.host.facts.get('chip', this.host.key)}); measure there.")
 
 
 def resumed(this: Run, ctx: context.Context) -> tuple[Plan, Capabilities]:
     """The stored plan as it is, and what its backends can do today."""
+    plan = stored_plan(this)
+    if gone := next((kernel.name for kernel in plan.options.kernels if not Path(kernel.folder).is_dir()), None):
+        raise UsageError(f"The copy of the kernel {gone} that run {this.id} measures is gone; start afresh with --kernel.")
+    return plan, _capabilities(plan.options, ctx)
+
+
+def stored_plan(this: Run) -> Plan:
+    """The run's plan. UsageError where another version made it."""
     import msgspec
 
     from metalbench.harness.plan import Plan
@@ -131,6 +141,4 @@ def resumed(this: Run, ctx: context.Context) -> tuple[Plan, Capabilities]:
         plan: Plan = msgspec.json.decode(this.plan, type=Plan)
     except msgspec.ValidationError as error:
         raise UsageError(f"Run {this.id} was begun by another version of metalbench; finish it with that one, or start afresh.") from error
-    if gone := next((kernel.name for kernel in plan.options.kernels if not Path(kernel.folder).is_dir()), None):
-        raise UsageError(f"The copy of the kernel {gone} that run {this.id} measures is gone; start afresh with --kernel.")
-    return plan, _capabilities(plan.options, ctx)
+    return plan

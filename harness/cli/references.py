@@ -32,6 +32,11 @@ def measured(name: str, results: Store) -> tuple[Run, list[Record]]:
     return results.run(name), []  # raises, with the nearest names
 
 
+def all_measured(name: str, results: Store) -> list[tuple[Run, list[Record]]]:
+    """As ``measured``; all runs of a fleet where the name stands for more than one of them."""
+    return [(run, results.records(run.id)) for run in results.fleet(name) if run.id != name] or [measured(name, results)]
+
+
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from metalbench.harness.cli import context
+from metalbench.harness.cli.fleet import TlsOption
+from metalbench.harness.cli.fleet_run import Where
 from metalbench.harness.cli.options import Given
 from metalbench.harness.cli.output import print_plan, print_runs, write_json
 from metalbench.harness.cli.planning import UNFINISHED, begin, interrupted, planned, resumed
@@ -50,6 +52,14 @@ def run(
     launches: Annotated[int | None, typer.Option(min=1, help="Fresh processes per cell.", show_default="3 or 5, by suite")] = None,
     budget: Annotated[float | None, typer.Option(metavar="S", help="Seconds of sampling per cell and launch.", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Fixes the order and the inputs.", show_default="order at random")] = None,
+    fleet: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Measure on the machines of a fleet: see `bench fleet`.", show_default=False)
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option(metavar="PATTERN", help="Only the machines of the fleet with such a name, chip or key.")
+    ] = None,
+    each: Annotated[bool, typer.Option("--each-machine/--any-machine", help="Each cell on all machines, or on one that is free.")] = True,
+    tls: TlsOption = None,
     label: Annotated[str, typer.Option(metavar="TEXT", help="A name for the run, to find it by.", show_default=False)] = "",
     store: context.StoreOption = None,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the results as one JSON document.")] = None,
@@ -76,6 +86,12 @@ def run(
         raise UsageError(
             "--resume finishes a run as it was planned; leave out the options that say what to measure, --label and --dry-run."
         )
+    if fleet is not None:
+        _check_fleet(given, json, machine, resume, each=each)
+        where = Where(fleet, machine or "*", not each, tls)
+        sys.exit(_on_fleet(where, given, label, ctx, store, resume, fail_on or [], dry_run=dry_run, quiet=quiet))
+    if machine is not None or tls is not None or not each:
+        raise UsageError("--machine, --any-machine and --tls are for --fleet ADDRESS; give it, or leave them out.")
     fresh = planned(given, ctx, make=not dry_run, quiet=quiet) if resume is None else None
     if fresh is not None and dry_run:
         print_plan(fresh[0], ctx.catalog)
@@ -98,8 +114,11 @@ def run(
 
 def measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Context, results: Store, *, quiet: bool) -> None:
     """Measure what of a run is not in the store yet, alone on this machine and with it kept awake."""
+    import tempfile
+
     from metalbench.harness.cli.progress import progress
     from metalbench.harness.scheduler import Scheduler
+    from metalbench.harness.station import Station
     from metalbench.harness.wakefulness import awake
 
     with ExitStack() as held:
@@ -108,14 +127,10 @@ def measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Cont
         if not quiet:
             _print_doubts()  # only now: a run that was waited for is no reason to doubt this one
         listener = held.enter_context(progress(plan, ctx.catalog, quiet=quiet))
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="metalbench-")))
+        station = Station(plan.options, ctx.catalog, capabilities, folder, listener.stage, ctx.config.memory_limit)
         scheduler = Scheduler(
-            plan=plan,
-            run_id=this.id,
-            store=results,
-            catalog=ctx.catalog,
-            capabilities=capabilities,
-            listener=listener,
-            memory_limit=ctx.config.memory_limit,
+            plan=plan, run_id=this.id, store=results, catalog=ctx.catalog, capabilities=capabilities, station=station, listener=listener
         )
         results.become(this.id, "running")  # which one that is taken up again was not
         try:
@@ -126,6 +141,43 @@ def measure(this: Run, plan: Plan, capabilities: Capabilities, ctx: context.Cont
                 print(f"\nStopped. What was finished is kept; `bench run --resume {this.id}` does the rest.", file=sys.stderr)
             raise
         results.become(this.id, "finished")
+
+
+def _check_fleet(given: Given, json: Path | None, machine: str | None, resume: str | None, *, each: bool) -> None:
+    """UsageError for options that mean nothing on a fleet."""
+    if given.kernel:
+        raise UsageError("--kernel is for this machine, where its folder is; run it on each machine, and leave out --fleet.")
+    if json is not None:
+        raise UsageError("--json is for one machine's run; with --fleet print all of them by `bench show RUN --format json`.")
+    if resume is not None and (machine is not None or not each):
+        raise UsageError("--resume finishes a run on the machines that began it; leave out --machine and --any-machine.")
+
+
+def _on_fleet(
+    where: Where,
+    given: Given,
+    label: str,
+    ctx: context.Context,
+    store: str | None,
+    resume: str | None,
+    fail_on: Sequence[FailOn],
+    *,
+    dry_run: bool,
+    quiet: bool,
+) -> int:
+    """The exit status; 1 also where a machine left what was its to do."""
+    from metalbench.harness.cli import fleet_run
+
+    if dry_run:
+        fleet_run.preview(where, given, ctx)
+        return 0
+    if resume is None:
+        complete, found = fleet_run.measure(where, given, label, ctx, store, quiet=quiet)
+    else:
+        complete, found = fleet_run.resume(where, resume, ctx, store, quiet=quiet)
+    if not quiet:
+        fleet_run.show(found, ctx)
+    return int(not complete) or _exit_status([record for _, records in found for record in records], fail_on)
 
 
 def _print_doubts() -> None:

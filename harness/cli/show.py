@@ -9,7 +9,7 @@ import typer
 
 from metalbench.harness.cli import context
 from metalbench.harness.cli.output import print_runs
-from metalbench.harness.cli.references import HOW, measured
+from metalbench.harness.cli.references import HOW, all_measured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def show(
     """Print a run's tables: time, memory, and what did not run and why. Several runs stand side by side, machine by machine."""
     ctx = context.load()
     with context.opened_store(store, ctx.config) as results:
-        named = [measured(name, results) for name in runs or ["latest"]]
+        named = [found for name in runs or ["latest"] for found in all_measured(name, results)]
     chosen = _each_once(named)
     if relative_to is not None:
         _known_column(relative_to, chosen, ctx)

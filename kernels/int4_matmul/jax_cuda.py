@@ -2,56 +2,42 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from metalbench.kernels.building import library
-from metalbench.kernels.int4_matmul.tensor_cores import template, tiled_codes, tiled_parameters
+from metalbench.kernels.building import CPU, library
+from metalbench.kernels.int4_matmul.cuda import starter
+from metalbench.kernels.int4_matmul.tensor_cores import tiled_codes, tiled_parameters
 from metalbench.workloads.base import Array, DType
 
-SOURCE = Path(__file__).with_name("int4_matmul.cu")
-HANDLER = """
-#include "xla/ffi/api/ffi.h"
-namespace ffi = xla::ffi;
-
-static ffi::Error call(
-    cudaStream_t stream, ffi::AnyBuffer x, ffi::AnyBuffer codes, ffi::AnyBuffer parameters, ffi::Result<ffi::AnyBuffer> out) {{
-  const int m = x.dimensions()[0], k = x.dimensions()[1], n = out->dimensions()[1];
-  const int error = launch<{}, {}, {}, {}, {}>(
-      x.untyped_data(), codes.untyped_data(), parameters.untyped_data(), out->untyped_data(), m, n, k, stream);
-  return error ? ffi::Error::Internal("CUDA did not start the kernel") : ffi::Error::Success();
-}}
-
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    handler, call,
-    ffi::Ffi::Bind().Ctx<ffi::PlatformStream<cudaStream_t>>().Arg<ffi::AnyBuffer>().Arg<ffi::AnyBuffer>().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>(),
-    {{ffi::Traits::kCmdBufferCompatible}});
-"""
+CALLED = Path(__file__).with_name("jax_cuda.cpp")
+NAME = "metalbench_int4_matmul_cuda"
 
 
 @functools.cache
-def registered(dtype: DType, group: int, rows: int) -> str:
-    """The name under which XLA knows the kernel, for so many rows of activations."""
-    arguments = template(dtype, group, rows)
-    name = f"metalbench_int4_matmul_{'_'.join(map(str, arguments))}"
-    handler = library(SOURCE, HANDLER.format(*arguments), included=(jax.ffi.include_dir(),)).handler
-    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="CUDA")
-    return name
+def register() -> None:
+    """Once a process: XLA knows under ``NAME`` what starts any kernel of its arguments by address."""
+    handler = library(CALLED, "", CPU, (jax.ffi.include_dir(),)).handler
+    jax.ffi.register_ffi_target(NAME, jax.ffi.pycapsule(handler), platform="CUDA")
 
 
 def by_weights(dtype: DType, codes: Array, scales: Array, offsets: Array) -> Callable[[jax.Array], jax.Array]:
     """(x [m, k] in ``dtype`` → [m, n]) for codes uint8 [n, k], scales and offsets [n, k / group], of NumPy."""
     n, group = codes.shape[0], codes.shape[1] // scales.shape[1]
     packed, parameters = jnp.asarray(tiled_codes(codes)), jnp.asarray(tiled_parameters(scales, offsets, group), dtype)
+    register()
 
     @jax.jit
     def product(x: jax.Array, packed: jax.Array, parameters: jax.Array) -> jax.Array:
+        start = ctypes.cast(starter(dtype, group, x.shape[0]), ctypes.c_void_p).value or 0  # type: ignore[arg-type]  # ctypes hides its type
         shape = jax.ShapeDtypeStruct((x.shape[0], n), x.dtype)
-        out: jax.Array = jax.ffi.ffi_call(registered(dtype, group, x.shape[0]), shape)(x, packed, parameters)
+        out: jax.Array = jax.ffi.ffi_call(NAME, shape)(x, packed, parameters, start=np.int64(start))
         return out
 
     return lambda x: product(x, packed, parameters)

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
-from metalbench.kernels.building import library
-from metalbench.kernels.int4_matmul.tensor_cores import template, tiled_codes, tiled_parameters
+from metalbench.kernels.int4_matmul.cuda import starter
+from metalbench.kernels.int4_matmul.tensor_cores import tiled_codes, tiled_parameters
 from metalbench.workloads.base import Array, DType
-
-SOURCE = Path(__file__).with_name("int4_matmul.cu")
-START = """extern "C" int start(
-    const void* x, const void* codes, const void* parameters, void* out, int m, int n, int k, cudaStream_t stream) {{
-  return launch<{}, {}, {}, {}, {}>(x, codes, parameters, out, m, n, k, stream);
-}}"""
-
-
-@functools.cache
-def starter(dtype: DType, group: int, rows: int) -> Callable[..., int]:
-    """The function that starts the kernel, for so many rows of activations."""
-    start = library(SOURCE, START.format(*template(dtype, group, rows))).start
-    start.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int] * 3 + [ctypes.c_void_p]
-    return start
 
 
 def by_weights(dtype: DType, codes: Array, scales: Array, offsets: Array) -> Callable[[torch.Tensor], torch.Tensor]:

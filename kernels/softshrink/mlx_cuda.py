@@ -8,9 +8,10 @@ from typing import Any
 
 import mlx.core as mx
 
+from metalbench.kernels.softshrink.blocks import THREADS, blocks
+
 SOURCE = Path(__file__).with_name("softshrink.cuh").read_text("utf-8")
-BODY = "softshrink<T, VECTORS>(x, y, x_shape[0], threshold[0]);"
-THREADS, VECTORS = 128, 1  #: of a block, and of a thread: the fastest of those tried on an H200
+BODY = "softshrink<T>(x, y, x_shape[0], threshold[0]);"
 
 
 @functools.cache
@@ -23,11 +24,10 @@ def softshrink(x: mx.array, threshold: float = 0.5) -> mx.array:
     """x in float32, float16 or bfloat16, of any shape → the same shape and dtype. ``threshold`` ≥ 0."""
     if not x.size:  # CUDA starts no empty grid
         return mx.zeros_like(x)
-    share = 16 // x.itemsize * VECTORS
     (y,) = kernel()(
         inputs=[x.reshape(-1), mx.array([threshold], mx.float32)],
-        template=[("T", x.dtype), ("VECTORS", VECTORS)],
-        grid=(-(-x.size // (share * THREADS)) * THREADS, 1, 1),
+        template=[("T", x.dtype)],
+        grid=(blocks(x.size, x.itemsize) * THREADS, 1, 1),
         threadgroup=(THREADS, 1, 1),
         output_shapes=[(x.size,)],
         output_dtypes=[x.dtype],

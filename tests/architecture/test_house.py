@@ -52,7 +52,7 @@ def loaded(*arguments):
 
 @pytest.mark.parametrize("arguments", [("--help",), ("list", "workloads"), ("run", "--help"), ("--version",)])
 def test_starting_imports_nothing_heavy(arguments):
-    assert not loaded(*arguments) & (FRAMEWORKS | {"numpy", "scipy", "sqlalchemy"})
+    assert not loaded(*arguments) & (FRAMEWORKS | {"dask", "distributed", "numpy", "scipy", "sqlalchemy"})
 
 
 @pytest.mark.parametrize("arguments", [("list", "suites"), ("run", "--dry-run"), ("list", "runs")])
