@@ -14,6 +14,7 @@ from metalbench.workloads.base import Array, DType
 from metalbench.workloads.int4_matmul import pack_bytes
 
 SOURCE = Path(__file__).with_name("int4_matmul.metal").read_text("utf-8")
+DEVICE = "mps"
 TYPES = {torch.float32: "float", torch.float16: "half", torch.bfloat16: "bfloat"}
 
 
@@ -40,6 +41,6 @@ def int4_matmul(x: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor, offs
 
 def by_weights(dtype: DType, codes: Array, scales: Array, offsets: Array) -> Callable[[torch.Tensor], torch.Tensor]:
     """(x [m, k] on the device in ``dtype`` → [m, n]) for codes uint8 [n, k], scales and offsets [n, k / group], of NumPy."""
-    packed = torch.tensor(pack_bytes(codes), device="mps")
-    parameters = [torch.tensor(array).to("mps", getattr(torch, dtype)) for array in (scales, offsets)]
+    packed = torch.tensor(pack_bytes(codes), device=DEVICE)
+    parameters = [torch.tensor(array).to(DEVICE, getattr(torch, dtype)) for array in (scales, offsets)]
     return lambda x: int4_matmul(x, packed, *parameters)

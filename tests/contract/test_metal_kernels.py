@@ -26,6 +26,7 @@ def framework(request, monkeypatch):
 
         monkeypatch.setattr(torch, "empty", filled(torch.empty))
         monkeypatch.setattr(torch, "empty_like", filled(torch.empty_like))
+        monkeypatch.setattr(module("torch", "int4_matmul"), "DEVICE", "cpu")
         monkeypatch.setattr("torch.mps.compile_shader", lambda source: metal.TorchLibrary(source, next(seeds)))
     else:
         import mlx.core as mx
