@@ -208,7 +208,7 @@ def test_scopes_are_as_python_itself_sees_them():
     for source in SOURCES:
         text = bare(source.read_text("utf-8")).replace("from __future__ import annotations", "")
         tree, table = ast.parse(text), symtable.symtable(text, "module", "exec")
-        not_names = {line.name for line in tree.body if isinstance(line, ast.FunctionDef | ast.ClassDef)}
+        not_names = {line.name for line in tree.body if isinstance(line, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
         not_names |= {one.get_name() for one in table.get_symbols() if one.is_imported()}
         found = {name.id for name in module_names(tree)}
         assert found - not_names == set(looked_up(table, top=True)) - not_names, source
