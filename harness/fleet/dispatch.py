@@ -156,6 +156,7 @@ class _Session:
             if future.status in {"cancelled", "lost"}:  # which is how a lost scheduler shows
                 return
             del self._futures[name]
+            look = 0.0  # whose machine is free now
             task, result = self._left.pop(name), self._result(name, future)
             if result is not None:
                 yield task, result
@@ -190,8 +191,13 @@ class _Session:
                 del self._left[task.name]
                 if (future := self._futures.pop(task.name, None)) is not None:
                     future.cancel()
-            elif task.name not in self._futures or (came & set(task.parts) and self._waits(task, came)):
+            elif self._has_room(task) if task.name not in self._futures else came & set(task.parts) and self._waits(task, came):
                 self._give(task)
+
+    def _has_room(self, task: Task) -> bool:
+        """Whether one of its machines may be free. More would wait at one of them, and stay there when another has nothing to do."""
+        given = sum(self._left[name].parts.keys() == task.parts.keys() for name in self._futures)
+        return not task.anywhere or given < sum(key in self._there for key in task.parts)
 
     def _waits(self, task: Task, came: set[str]) -> bool:
         """Whether a task that any of several machines may do was begun by none of those that are still the same."""
