@@ -7,11 +7,10 @@ import numpy as np
 from metalbench.backends.base import Implementation
 from metalbench.workloads.base import Case, Cost, Workload, reduction_tolerance
 
-NAP = 0.1  #: seconds a call
-
 
 class SleeperCase(Case, frozen=True, kw_only=True):
     number: int
+    milliseconds: int  #: a call
 
 
 class Sleeper(Workload[SleeperCase]):
@@ -21,7 +20,7 @@ class Sleeper(Workload[SleeperCase]):
     variants = {"native": "the only way"}
 
     def cases(self, suite):
-        return [SleeperCase(number=number) for number in range(16)]
+        return [SleeperCase(number=number, milliseconds=long) for long in (100, 1500) for number in range(16)]
 
     def inputs(self, case, rng):
         return {"a": rng.standard_normal((8, 8)).astype(np.float32)}
@@ -40,7 +39,7 @@ def nap(device, case, inputs):
     a = device.put(inputs["a"])
 
     def step():
-        time.sleep(NAP)
+        time.sleep(case.milliseconds / 1000)
         return {"out": a}
 
     return step
