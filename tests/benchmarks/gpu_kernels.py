@@ -2,11 +2,12 @@
 
     python tests/benchmarks/gpu_kernels.py [torch] [jax] [mlx] [--device cuda|cpu] [--small] [--check] [--out FILE]
 
-Each framework has a process of its own. Timed is the device: ``CALLS`` calls, each of which takes what the one before it gave, so that none
-waits for the host and none can be left out. PyTorch queues them behind a pause, between two events; JAX compiles them into one program,
-and MLX evaluates them as one graph, both by the host's clock. Products go through ``SETS`` sets of weights, more than a cache holds.
-Shown are the median of ``ROUNDS`` rounds and their range. ``negate`` reads and writes what a copy does, as each framework does it; ``copy``
-is PyTorch's, by the driver. ``--check`` times nothing: for compute-sanitizer. ``--small`` is for trying this script out.
+Each framework has a process of its own. Timed are ``CALLS`` calls, each of which takes what the one before it gave, so that none can be
+left out: the median of ``ROUNDS`` rounds and their range, divided by the calls. PyTorch queues them behind a pause, between two events.
+JAX has compiled them into one program, and of MLX the graph of them is evaluated, both by the host's clock, in which is what starting a
+program or an evaluation costs. So ``each further`` is what a call more costs when there are ``MORE`` times as many: the device's time.
+Products go through ``SETS`` sets of weights, more than a cache holds. ``negate`` reads and writes what a copy does, as each framework does
+it; ``copy`` is PyTorch's, by the driver. ``--check`` times nothing: for compute-sanitizer. ``--small`` is for trying this script out.
 
 Fails where a kernel is wrong.
 """
@@ -35,8 +36,8 @@ DTYPES = ("float32", "float16", "bfloat16")
 LENGTHS = (0, 1, 2047, 2048, 5003, 100_001)
 SHAPES = ((1, 64, 256), (3, 37, 384), (8, 100, 128), (16, 128, 1024), (17, 50, 256), (32, 200, 512), (70, 48, 384))
 GROUPS = (32, 64, 128)
-ROUNDS, CALLS, SETS = 9, 100, 5
-PAUSE = 8_000_000  #: cycles in which PyTorch queues all calls
+ROUNDS, CALLS, MORE, SETS = 9, 100, 5, 5
+PAUSE = 20_000_000  #: cycles in which PyTorch queues all calls
 LAMBDA = 0.5
 
 
@@ -178,13 +179,13 @@ class Mlx:
         return lambda y: self.mx.quantized_matmul(y, words, *parameters, transpose=True, group_size=group, bits=4)
 
     def chained(self, functions, x):
-        def run():
+        def timed():
             y = x
             for function in functions:
                 y = function(y)
-            self.mx.eval(y)
+            return host_time(lambda: self.mx.eval(y))
 
-        return lambda: host_time(run)
+        return timed
 
 
 OWN = {"torch": Torch, "jax": Jax, "mlx": Mlx}
@@ -196,18 +197,21 @@ def host_time(run):
     return time.perf_counter() - begin
 
 
-def times(timed, calls):
-    """(median, least, greatest) µs a call over the rounds, after one that warms up."""
-    timed()
-    found = [timed() / calls * 1e6 for _ in range(ROUNDS)]
-    return statistics.median(found), min(found), max(found)
+def times(own, functions, x, calls):
+    """µs of a call of the functions in turn: (median, least, greatest) of ``calls``, and what each further one costs."""
+    few, many = (own.chained(list(itertools.islice(itertools.cycle(functions), count)), x) for count in (calls, MORE * calls))
+    few(), many()  # warm-up
+    found = [(few() * 1e6, many() * 1e6) for _ in range(ROUNDS)]
+    short, long = zip(*found, strict=True)
+    further = (statistics.median(long) - statistics.median(short)) / ((MORE - 1) * calls)
+    return statistics.median(short) / calls, min(short) / calls, max(short) / calls, further
 
 
 def softshrink_times(device, own, softshrink, length, calls):
     x = device.put(np.resize(np.random.default_rng(0).standard_normal(1_000_003, dtype=np.float32), length), "float16")
     ways = own.elementwise() | {"kernel": lambda y: softshrink(y, LAMBDA)}
     for name, function in ways.items():
-        yield name, times(own.chained([function] * calls, x), calls)
+        yield name, times(own, [function], x, calls)
 
 
 def product_times(device, own, by_weights, rows, size, calls):
@@ -224,7 +228,7 @@ def product_times(device, own, by_weights, rows, size, calls):
     }
     for name, make in made.items():
         sets = [make(np.roll(codes, number, axis=0)) for number in range(SETS)]
-        yield name, times(own.chained([sets[call % SETS] for call in range(calls)], x), calls)
+        yield name, times(own, sets, x, calls)
 
 
 def records(framework, options):
@@ -251,7 +255,7 @@ def child(framework, options):
     """All of one framework, in this process; what is found is written at once."""
     try:
         for name, found in records(framework, options):
-            text = "{:8.2f} µs ({:.2f} … {:.2f})".format(*found) if isinstance(found, tuple) else found
+            text = "{:8.2f} µs ({:.2f} … {:.2f}), each further {:.2f}".format(*found) if isinstance(found, tuple) else found
             print(f"{framework:6} {name:52} {text}", flush=True)
             if options.out:
                 with options.out.open("a", encoding="utf-8") as file:
