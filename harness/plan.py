@@ -78,6 +78,11 @@ class Plan(msgspec.Struct, frozen=True):
     options: Options
     cells: list[Cell]
     blocks: list[Block]
+    memory: list[str] | None = None  #: keys of the cells whose peaks are worth a process of their own; None where the suite says
+
+    def memory_apart(self, cell: Cell) -> bool:
+        """Whether the cell's peaks are worth a process of their own. In quick none are, and its records say so."""
+        return SUITES[self.options.suite].every_variant if self.memory is None else cell.key() in self.memory
 
     def expected_seconds(self) -> float:
         """What the run will take if nothing hangs: for planning an afternoon, not a promise."""
@@ -100,7 +105,7 @@ def make_plan(options: Options, catalog: Catalog, capabilities: Capabilities) ->
 def only(plan: Plan, wanted: Container[str]) -> Plan:
     """The plan's cells with these keys, in an order of their own."""
     cells = [cell for cell in plan.cells if cell.key() in wanted]
-    return Plan(plan.options, cells, _blocks(cells, plan.options))
+    return msgspec.structs.replace(plan, cells=cells, blocks=_blocks(cells, plan.options))
 
 
 def _cells(workload: Workload[Any], options: Options, capabilities: Capabilities) -> Iterator[Cell]:

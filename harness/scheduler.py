@@ -14,7 +14,7 @@ from metalbench.harness.environments import Column, cache_folder
 from metalbench.harness.executor import Worker
 from metalbench.harness.inputs import trim
 from metalbench.harness.ledger import Ledger
-from metalbench.harness.plan import SUITES, Block, Capabilities, Plan
+from metalbench.harness.plan import Block, Capabilities, Plan
 from metalbench.harness.station import Station
 from metalbench.results.record import Cell, Record
 from metalbench.results.store import Store
@@ -88,9 +88,8 @@ class Scheduler:
         """Measure one cell and keep the record; whether the worker survived it."""
         self._ledger.mark(cell, launch)
         self._listener.started(cell, launch)
-        thorough = SUITES[self._plan.options.suite].every_variant  # quick shares the process, and its records say so
-        matters = self._catalog.workload(cell.workload).memory_matters
-        fresh = thorough and matters and not self._catalog.device_kind(cell.backend).resets_peak
+        matters = self._plan.memory_apart(cell) and self._catalog.workload(cell.workload).memory_matters
+        fresh = matters and not self._catalog.device_kind(cell.backend).resets_peak
         first = launch == 0  # memory in a fresh process and energy hardly vary, and take their time
         measurement, alive = self._station.measure(worker, cell, memory="none" if fresh else "shared", energy=first)
         if fresh and first:

@@ -121,7 +121,9 @@ def _measure(
     *,
     quiet: bool,
 ) -> None:
-    """Both sides of every claim that no run answers yet."""
+    """Both sides of every claim that no run answers yet; memory in processes of their own only for claims on memory."""
+    import msgspec
+
     from metalbench.harness.cli.options import Given
     from metalbench.harness.cli.planning import begin, planned
     from metalbench.harness.cli.run import measure
@@ -130,14 +132,15 @@ def _measure(
     plan, capabilities = planned(Given(suite=suite, backend=backend, env=env), ctx, make=True, quiet=quiet)
     whole = [finding for _, finding in found if _whole(finding)]
     answered = {(finding.claim.id, side.cell.key()) for finding in whole for side in (finding.better, finding.than) if side}
-    missing = {
-        cell.key()
+    missing = [
+        (cell.key(), claim.metric)
         for claim in wanted
         for cell in plan.cells
         if _compares(claim, cell, capabilities) and (claim.id, cell.key()) not in answered
-    }
+    ]
     if missing:
-        again = only(plan, missing)
+        memory = sorted({key for key, metric in missing if metric == "memory"})
+        again = msgspec.structs.replace(only(plan, {key for key, _ in missing}), memory=memory)
         measure(begin(results, again, "claims"), again, capabilities, ctx, results, quiet=quiet)
 
 

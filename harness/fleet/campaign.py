@@ -86,7 +86,7 @@ class Campaign:
         for number, block in enumerate(plan.blocks):
             cells = [plan.cells[place] for place in block.cells if not self._is_done(run, plan.cells[place], block.launch)]
             if cells:
-                part = Plan(plan.options, cells, [Block(block.launch, block.column, list(range(len(cells))))])
+                part = msgspec.structs.replace(plan, cells=cells, blocks=[Block(block.launch, block.column, list(range(len(cells))))])
                 errand = Errand(run=run, topic=self._topic, plan=part)
                 yield Task(f"{run}/{number}", cells[0].backend, {member.machine: errand}, anywhere=False)
 
@@ -118,7 +118,8 @@ class Campaign:
     def _errand(self, member: Member, cell: Cell) -> Errand:
         options = member.plan.options
         column = [column.key for column in options.columns].index(cell.column)
-        plan = Plan(options, [cell], [Block(launch, column, [0]) for launch in range(options.launches)])
+        blocks = [Block(launch, column, [0]) for launch in range(options.launches)]
+        plan = msgspec.structs.replace(member.plan, cells=[cell], blocks=blocks)
         return Errand(run=member.run.id, topic=self._topic, plan=plan)
 
     def _keep(self, run: str, record: Record) -> None:

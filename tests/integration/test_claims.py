@@ -95,5 +95,19 @@ def test_what_is_missing_is_measured_and_what_is_there_is_not_measured_again(ben
     assert decode["measured"] > 0
     assert len(found["runs"]) == 2
     with open_store(str(bench.folder / "results.sqlite")) as store:
-        assert {cell.case["queries"] for cell in store.run("claims").cells()} == {1}
+        run = store.run("claims")
+        assert {cell.case["queries"] for cell in run.cells()} == {1}
+        assert all(record.measurement.memory.process_shared for record in store.records(run.id) if record.launch == 0)
     assert json.loads(bench(*claimed).stdout)["runs"] == found["runs"]
+
+
+def test_for_a_claim_on_memory_peaks_are_taken_in_processes_of_their_own(bench):
+    pytest.importorskip("torch")
+    bench.configure('store = "results.sqlite"')
+    answer = bench("claims", "S11-concatenate", "--run", "--backend", "torch-cpu", "--format", "json", "--quiet")
+    assert answer.returncode == 0, answer.stderr
+    found = {one["id"]: one["measured"] for one in json.loads(answer.stdout)["findings"]}
+    assert found["S11-concatenate-memory"] > 1
+    with open_store(str(bench.folder / "results.sqlite")) as store:
+        records = [record for record in store.records(store.run("claims").id) if record.launch == 0]
+    assert [record.measurement.memory.process_shared for record in records] == [False, False]
