@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from metalbench.workloads.base import Array, DType, rounded
-from metalbench.workloads.int4_matmul import quantize
+from metalbench.workloads.base import Array, Arrays, DType, rounded
+from metalbench.workloads.int4_matmul import dequantize, pack_bytes, quantize
 from metalbench.workloads.quantized_matmul import quantize_bytes
 
 RANK = 8
@@ -39,6 +39,25 @@ def matrix(name: str, shape: tuple[int, int], base: str, dtype: DType, rng: np.r
         return {name: rounded(whole, dtype)}
     arrays = (quantize_bytes if base == "int8" else quantize)(whole, GROUP, SCALE_BITS[base])
     return {f"{name}.{part}": array for part, array in zip(PARTS, arrays, strict=False)}
+
+
+def parts(name: str, inputs: Arrays) -> list[Array]:
+    """What a frozen matrix is stored as: itself; codes and scales of 8 bits; or codes, scales and offsets of 4."""
+    return [inputs[name]] if name in inputs else [inputs[f"{name}.{part}"] for part in PARTS if f"{name}.{part}" in inputs]
+
+
+def packed_parts(name: str, inputs: Arrays) -> list[Array]:
+    """As ``parts``, with two codes of 4 bits in a byte, the even one in the low half, and scales and offsets [out, in / GROUP, 1]."""
+    codes, *shared = parts(name, inputs)
+    return [pack_bytes(codes) if len(shared) == 2 else codes, *(array[..., None] for array in shared)]
+
+
+def whole(name: str, inputs: Arrays) -> Array:
+    """The frozen array in float64."""
+    codes, *shared = parts(name, inputs)
+    if not shared:
+        return codes.astype(np.float64)
+    return dequantize(codes, shared[0], shared[1] if len(shared) == 2 else np.zeros_like(shared[0]))
 
 
 def adapter(shape: tuple[int, int], rng: np.random.Generator) -> Array:

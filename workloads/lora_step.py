@@ -16,11 +16,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from metalbench.workloads._lora_step_inputs import GROUP, PARTS, RANK, adapter, matrix, text
+from metalbench.workloads._lora_step_inputs import GROUP, RANK, adapter, matrix, text, whole
 from metalbench.workloads._lora_step_reference import loss_and_gradients
 from metalbench.workloads._training import BETAS, followed, trajectory
 from metalbench.workloads.base import EPS, ITEMSIZE, Array, Arrays, Case, Check, Cost, Suite, Workload, reduction_tolerance, rounded
-from metalbench.workloads.int4_matmul import dequantize, pack_bytes
 from metalbench.workloads.transformer_block import BASE, REDUCTIONS, TransformerBlockCase
 
 Base = Literal["dense", "int8", "int4"]
@@ -137,7 +136,7 @@ class LoraStep(Workload[LoraStepCase]):
         """As amp_step's, of the case that is checked."""
         twin = case.twin()
         matrices, norms = frozen(twin)
-        weights = {name: _whole(name, inputs) for name in ("embedding", *matrices, *norms)}
+        weights = {name: whole(name, inputs) for name in ("embedding", *matrices, *norms)}
         epoch = batches(twin, inputs)
 
         def step(number: int, adapters: Arrays) -> tuple[float, dict[str, Array]]:
@@ -201,17 +200,6 @@ def unfolded(case: LoraStepCase, inputs: Arrays) -> dict[str, Array]:
     return made
 
 
-def parts(name: str, inputs: Arrays) -> list[Array]:
-    """What a frozen matrix is stored as: itself; codes and scales of 8 bits; or codes, scales and offsets of 4."""
-    return [inputs[name]] if name in inputs else [inputs[f"{name}.{part}"] for part in PARTS if f"{name}.{part}" in inputs]
-
-
-def packed_parts(name: str, inputs: Arrays) -> list[Array]:
-    """As ``parts``, with two codes of 4 bits in a byte, the even one in the low half, and scales and offsets [out, in / GROUP, 1]."""
-    codes, *shared = parts(name, inputs)
-    return [pack_bytes(codes) if len(shared) == 2 else codes, *(array[..., None] for array in shared)]
-
-
 def batches(case: LoraStepCase, inputs: Arrays) -> list[tuple[Array, list[Array]]]:
     """For each step of an epoch the tokens [batch, block + 1], and by layer where dropout keeps [q and v, batch, block, width]."""
     kept = [inputs[f"layer{layer}.kept"] for layer in range(case.layers)]
@@ -223,14 +211,6 @@ def frozen(case: LoraStepCase) -> tuple[list[str], list[str]]:
     layers = [f"layer{layer}" for layer in range(case.layers)]
     matrices = [f"{layer}.{name}" for layer in layers for name in case.of_layer().matrices()]
     return matrices, ["norm", *(f"{layer}.{name}" for layer in layers for name in NORMS)]
-
-
-def _whole(name: str, inputs: Arrays) -> Array:
-    """The frozen array in float64."""
-    codes, *shared = parts(name, inputs)
-    if not shared:
-        return codes.astype(np.float64)
-    return dequantize(codes, shared[0], shared[1] if len(shared) == 2 else np.zeros_like(shared[0]))
 
 
 WORKLOAD = LoraStep()

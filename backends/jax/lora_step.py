@@ -20,8 +20,9 @@ from metalbench.backends.jax.device import JaxDevice
 from metalbench.backends.jax.int4_matmul import stored
 from metalbench.backends.jax.transformer_block import normalise, rotate
 from metalbench.backends.twinned import twinned
+from metalbench.workloads._lora_step_inputs import packed_parts
 from metalbench.workloads.base import Arrays
-from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, LoraStepCase, batches, frozen, packed_parts, unfolded
+from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, LoraStepCase, batches, frozen, unfolded
 from metalbench.workloads.transformer_block import rotary_tables
 
 Packed = Sequence[jax.Array]  #: as ``packed_parts`` has it

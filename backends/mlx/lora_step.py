@@ -14,10 +14,11 @@ from metalbench.backends.base import Factory, Outputs
 from metalbench.backends.mlx.device import MlxDevice
 from metalbench.backends.mlx.int4_matmul import stored
 from metalbench.backends.twinned import twinned
+from metalbench.workloads._lora_step_inputs import parts
 from metalbench.workloads._training import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
 from metalbench.workloads.base import Array, Arrays
 from metalbench.workloads.int4_matmul import pack_bytes
-from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, LoraStepCase, batches, frozen, parts, unfolded
+from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, LoraStepCase, batches, frozen, unfolded
 from metalbench.workloads.transformer_block import BASE, NORM_EPSILON
 
 Packed = Sequence[mx.array]  #: one array; or codes in 32-bit words, the first in the lowest bits, and scales and offsets [out, in / group]

@@ -17,10 +17,11 @@ from metalbench.backends.tensorflow.device import TensorflowDevice
 from metalbench.backends.tensorflow.int4_matmul import stored
 from metalbench.backends.tensorflow.transformer_block import normalise, rotate
 from metalbench.backends.twinned import twinned
+from metalbench.workloads._lora_step_inputs import packed_parts
 from metalbench.workloads._training import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
 from metalbench.workloads.attention import causal_mask
 from metalbench.workloads.base import Arrays
-from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, LoraStepCase, batches, frozen, packed_parts, unfolded
+from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, LoraStepCase, batches, frozen, unfolded
 from metalbench.workloads.transformer_block import rotary_tables
 
 Packed = Sequence[tf.Tensor]  #: as ``packed_parts`` has it

@@ -13,9 +13,10 @@ from metalbench.backends.torch.device import TorchDevice
 from metalbench.backends.torch.int4_matmul import stored
 from metalbench.backends.torch.transformer_block import rotate
 from metalbench.backends.twinned import twinned
+from metalbench.workloads._lora_step_inputs import packed_parts
 from metalbench.workloads._training import BETAS, EPSILON, LEARNING_RATE, WEIGHT_DECAY
 from metalbench.workloads.base import Arrays
-from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, LoraStepCase, batches, frozen, packed_parts, unfolded
+from metalbench.workloads.lora_step import BATCHES, KEEP, SCALE, LoraStepCase, batches, frozen, unfolded
 from metalbench.workloads.transformer_block import NORM_EPSILON, rotary_tables
 
 Packed = Sequence[torch.Tensor]  #: as ``packed_parts`` has it

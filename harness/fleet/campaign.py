@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from metalbench.harness.fleet.dispatch import Task
 from metalbench.harness.fleet.messages import Errand, Event, Finished, Result, Started
+from metalbench.harness.fleet.session import Task
 from metalbench.harness.plan import Block, Plan, only
 from metalbench.results.record import TIMED, Cell, Record, Run
 from metalbench.results.store import Store

@@ -14,6 +14,7 @@ from metalbench.results.layout import Naming
 from metalbench.results.quantities import Quantity, printable
 from metalbench.results.record import TIMED
 from metalbench.results.summary import Summary
+from metalbench.results.tables import chosen
 
 STEP = 30  #: pixels of a case, whose name has two lines
 FULL = 3  #: doublings at which the colour is full
@@ -31,8 +32,8 @@ def figure(summaries: Sequence[Summary], naming: Naming, relative_to: str | None
     names = distinct([_name(found[0], naming) for found in cases.values()])
     rows: Rows = []
     for name, found in zip(names, cases.values(), strict=True):
-        chosen = _chosen(found)
-        rows += [_field(name, summary, _base(chosen, relative_to)) for summary in chosen]
+        shown = list(chosen(found).values())
+        rows += [_field(name, summary, _base(shown, relative_to)) for summary in shown]
     against = "the best of each case" if relative_to is None else printable(relative_to)
     title = f"Time relative to {against}, by the backend's own choice of variant; what is not a right answer has no ratio"
     fastest = {column: sum(row["column"] == column and row["ratio"] == 1 for row in rows) for column in order}
@@ -81,16 +82,8 @@ def _field(name: str, summary: Summary, base: Summary | None) -> dict[str, Any]:
     }
 
 
-def _chosen(found: Sequence[Summary]) -> list[Summary]:
-    """One a column: the backend's own choice of variant, or where that wasn't measured the first that was."""
-    chosen: dict[str, Summary] = {}
-    for summary in sorted(found, key=lambda summary: not summary.default):
-        chosen.setdefault(summary.column, summary)
-    return list(chosen.values())
-
-
-def _base(chosen: Sequence[Summary], relative_to: str | None) -> Summary | None:
-    ranked = [summary for summary in chosen if summary.ranked]
+def _base(shown: Sequence[Summary], relative_to: str | None) -> Summary | None:
+    ranked = [summary for summary in shown if summary.ranked]
     if relative_to is None:
         return min(ranked, key=lambda summary: summary.median or 0.0, default=None)
     return next((summary for summary in ranked if relative_to in {summary.column, summary.cell.backend}), None)

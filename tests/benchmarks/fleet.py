@@ -16,7 +16,7 @@ from metalbench.results.store import open_store
 
 PAIRS = 3
 MEASURE = ["--workload", "sleeper", "--launches", "1", "--store", "results.sqlite"]
-LONG = ["--budget", "2", "--case", "milliseconds=1500"]  # long against the start of a worker, when "machines" share a processor
+LONG = ["--budget", "2", "--case", "milliseconds=3000"]  # long against the start of a worker, when "machines" share a processor
 SHORT = ["--budget", "0.2", "--case", "milliseconds=100"]
 HOME = "local"  #: the machine that measures without a fleet
 
