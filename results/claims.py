@@ -73,6 +73,12 @@ class Finding(NamedTuple):
     high: float | None = None
     reason: str = ""
 
+    @property
+    def whole(self) -> bool:
+        """Whether both sides are there; for a claim on memory, with peaks of nothing else."""
+        sides = [side for side in (self.better, self.than) if side is not None]
+        return len(sides) == 2 and (self.claim.metric != "memory" or not any(_only_shared(side) for side in sides))
+
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     claim: list[Claim]
@@ -194,6 +200,11 @@ def _peak(summary: Summary) -> float | None:
     """Bytes on the device; else of the process, where it measured nothing else."""
     memory = summary.memory
     return summary.device_peak or (memory.process_peak if memory is not None and not memory.process_shared else None)
+
+
+def _only_shared(summary: Summary) -> bool:
+    """Whether all that is known of the memory is the peak of a process that measured other cells too."""
+    return summary.device_peak is None and summary.memory is not None and summary.memory.process_shared
 
 
 def _verdict(claim: Claim, low: float, high: float) -> Verdict:

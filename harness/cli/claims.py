@@ -90,14 +90,10 @@ def _found(results: Store, wanted: list[Claim]) -> list[tuple[Run, Finding]]:
                 continue
             key = (finding.claim.id, side.cell.column_name, side.cell.case_text())
             before = best.get(key)
-            if before is None or (_whole(finding) and not _whole(before[1])):
+            if before is None or (finding.whole and not before[1].whole):
                 best[key] = (this, finding)
     order = [claim.id for claim in wanted]
     return sorted(best.values(), key=lambda item: (order.index(item[1].claim.id), item[1].column))
-
-
-def _whole(finding: Finding) -> bool:
-    return finding.better is not None and finding.than is not None
 
 
 def _runs_here(results: Store, workloads: Container[str]) -> Iterator[Run]:
@@ -130,7 +126,7 @@ def _measure(
     from metalbench.harness.plan import only
 
     plan, capabilities = planned(Given(suite=suite, backend=backend, env=env), ctx, make=True, quiet=quiet)
-    whole = [finding for _, finding in found if _whole(finding)]
+    whole = [finding for _, finding in found if finding.whole]
     answered = {(finding.claim.id, side.cell.key()) for finding in whole for side in (finding.better, finding.than) if side}
     missing = [
         (cell.key(), claim.metric)

@@ -10,6 +10,7 @@ from support.command import only_sentence
 from support.records import make_cell, make_run, timed
 
 from metalbench.harness.host import host
+from metalbench.results.record import Memory
 from metalbench.results.store import open_store
 from metalbench.workloads.attention import AttentionCase
 
@@ -20,11 +21,13 @@ def attention(variant, backend="torch-cpu"):
     return make_cell(backend, variant, workload="attention", case=PREFILL.parameters())
 
 
-def put(bench, name, times, *, started, machine=None):
+def put(bench, name, times, *, started, machine=None, **changes):
     """A run on this machine with these times of cells, in ns."""
     rng = np.random.default_rng(round(started))
     cells = [cell for cell, _ in times]
-    records = [timed(cell, launch, [ns * rng.normal(1, 0.01)] * 3, default_variant=True) for cell, ns in times for launch in range(5)]
+    records = [
+        timed(cell, launch, [ns * rng.normal(1, 0.01)] * 3, default_variant=True, **changes) for cell, ns in times for launch in range(5)
+    ]
     run = msgspec.structs.replace(make_run(cells, name=name, started=started), host=machine or host(), state="finished")
     with open_store(str(bench.folder / "results.sqlite")) as store:
         store.receive(run, records)
@@ -102,8 +105,13 @@ def test_what_is_missing_is_measured_and_what_is_there_is_not_measured_again(ben
 
 
 def test_for_a_claim_on_memory_peaks_are_taken_in_processes_of_their_own(bench):
+    """Also where both sides were measured for their times, in a process that they shared with others."""
     pytest.importorskip("torch")
     bench.configure('store = "results.sqlite"')
+    *_, longest = CATALOG.workload("kv_cache").cases("documents")
+    cells = [make_cell(variant=variant, workload="kv_cache", case=longest.parameters()) for variant in ("in_place", "concatenate")]
+    shared = Memory(process_peak=1 << 30, process_shared=True)
+    put(bench, "shared", [(cell, 1e6) for cell in cells], started=2.0, memory=shared)
     answer = bench("claims", "S11-concatenate", "--run", "--backend", "torch-cpu", "--format", "json", "--quiet")
     assert answer.returncode == 0, answer.stderr
     found = {one["id"]: one["measured"] for one in json.loads(answer.stdout)["findings"]}
